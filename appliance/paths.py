@@ -1,0 +1,92 @@
+"""Every path the appliance reads or writes, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where things are below ``root``: ``/`` on an instance, a folder anywhere else.
+
+    The same code serves an instance (``Paths()``), a first look without root
+    (``Paths(build/local)``) and a unit test (``Paths(tmp_path)``).
+    """
+
+    root: Path = Path("/")
+
+    @property
+    def credentials(self) -> Path:
+        """The credentials in plain text, 0600 root: the one place secrets are kept readable."""
+        return self.root / "root/infinity-credentials.txt"
+
+    @property
+    def certificate(self) -> Path:
+        return self.root / "etc/ssl/infinity/infinity.crt"
+
+    @property
+    def certificate_key(self) -> Path:
+        return self.root / "etc/ssl/infinity/infinity.key"
+
+    @property
+    def nginx(self) -> Path:
+        """The folder of nginx.conf; nginx resolves relative paths from here."""
+        return self.root / "etc/nginx"
+
+    @property
+    def api_key_map(self) -> Path:
+        return self.nginx / "infinity-apikey.map"
+
+    @property
+    def htpasswd(self) -> Path:
+        return self.nginx / ".infinity.htpasswd"
+
+    @property
+    def nginx_site(self) -> Path:
+        """What varies from one instance to the next: names and listen lines, rendered."""
+        return self.nginx / "infinity-site.conf"
+
+    @property
+    def hostname(self) -> Path:
+        """The public name, when the operator chose one."""
+        return self.root / "etc/cloudimg/infinity-hostname"
+
+    @property
+    def server_env(self) -> Path:
+        return self.root / "etc/infinity/infinity.env"
+
+    @property
+    def model_cache(self) -> Path:
+        return self.root / "var/lib/infinity/hf"
+
+    @property
+    def state(self) -> Path:
+        """0700 root; settings and stamp, no secret."""
+        return self.root / "var/lib/infinity-appliance"
+
+    @property
+    def settings(self) -> Path:
+        return self.state / "settings.json"
+
+    @property
+    def stamp(self) -> Path:
+        return self.state / "instance.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "run/infinity-appliance.lock"
+
+    @property
+    def machine_id(self) -> Path:
+        return self.root / "etc/machine-id"
+
+    @property
+    def asset_tag(self) -> Path:
+        """DMI board asset tag; on Nitro it holds the instance id."""
+        return self.root / "sys/class/dmi/id/board_asset_tag"
+
+    @property
+    def templates(self) -> Path:
+        """Jinja2 templates: beside this package in a checkout, below /opt in the image."""
+        return Path(__file__).resolve().parent.parent / "templates"
