@@ -10,7 +10,9 @@ from pathlib import Path
 from appliance.errors import ApplianceError
 
 
-def write_atomic(path: Path, data: str | bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+def write_atomic(
+    path: Path, data: str | bytes, mode: int, owner: tuple[int, int] | None = None
+) -> None:
     """Replace ``path`` with ``data`` in one step.
 
     The content is on disk, with its final mode and owner, before the name points at it:
