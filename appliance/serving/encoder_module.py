@@ -1,0 +1,120 @@
+"""The padding-free encoder in the place of a transformers backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from appliance.serving.encoder_forward import Encoder
+
+
+class States(tuple[Tensor | None, ...]):
+    """What transformers' ModelOutput is to its readers: a tuple that also answers by name."""
+
+    __slots__ = ()
+
+    @property
+    def last_hidden_state(self) -> Tensor | None:
+        return self[0]
+
+    @property
+    def pooler_output(self) -> Tensor | None:
+        return self[1] if len(self) > 1 else None
+
+    hidden_states = None
+    attentions = None
+
+
+class PaddingFree(nn.Module):
+    """Takes a padded batch, computes it without its padding, and gives it back padded.
+
+    So the stock pooling, the classification heads and Infinity itself stay as they are.
+    """
+
+    def __init__(self, stock: Any, encoder: Encoder, *, chunk: int) -> None:  # noqa: ANN401 - transformers' base class
+        """Keep of the stock model what is read besides its output: config and pooler.
+
+        Args:
+            stock: the model to replace; its layers are not kept alive.
+            encoder: what computes instead.
+            chunk: tokens that go through all layers together.
+        """
+        super().__init__()
+        self.config = stock.config
+        self.pooler = stock.pooler
+        self.dtype, self.device = stock.dtype, stock.device
+        self._encoder, self._chunk = encoder, chunk
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        **_: object,
+    ) -> States:
+        """Hidden states of a batch.
+
+        Args:
+            input_ids: (texts, longest), int64.
+            attention_mask: the same shape; 0 where a token is padding.
+            token_type_ids: the same shape.
+
+        Returns:
+            (texts, longest, hidden), zero at padding; (texts, 1, hidden) where only the first
+            token is wanted; and what the model's pooler makes of it, if it has one.
+        """
+        texts, longest = input_ids.shape
+        width = 1 if self._encoder.first_token_only else longest
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        positions = self._positions(input_ids)
+        out = torch.zeros(texts * width, self._encoder.hidden)
+        kinds = token_type_ids if token_type_ids is not None and token_type_ids.any() else None
+        lengths = mask.sum(1).tolist()
+        for rows in chunks(lengths, self._chunk):
+            index = torch.tensor(rows)
+            row, column = mask[index].nonzero(as_tuple=True)
+            flat = index[row] * longest + column
+            states = self._encoder(
+                input_ids.flatten()[flat],
+                positions.flatten()[flat],
+                None if kinds is None else kinds.flatten()[flat],
+                [lengths[i] for i in rows],
+            )
+            out[index if self._encoder.first_token_only else flat] = states
+        states = out.view(texts, width, -1)
+        return States((states,) if self.pooler is None else (states, self.pooler(states)))
+
+    def _positions(self, ids: Tensor) -> Tensor:
+        """Rows of the position table, (texts, longest), as the stock model numbers them."""
+        padding = self._encoder.padding
+        if padding is None:
+            return torch.arange(ids.shape[1]).expand(ids.shape)
+        real = ids.ne(padding).long()
+        return real.cumsum(1) * real + padding
+
+
+def chunks(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Sequences in batches of about equal cost, shortest first, so that equal lengths meet.
+
+    Args:
+        lengths: tokens of each sequence.
+        tokens: the most a batch holds, unless a single sequence is longer.
+
+    Yields:
+        Indices into ``lengths``; empty sequences are left out.
+    """
+    batch: list[int] = []
+    total = 0
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if lengths[i] == 0:
+            continue
+        if batch and total + lengths[i] > tokens:
+            yield batch
+            batch, total = [], 0
+        batch.append(i)
+        total += lengths[i]
+    if batch:
+        yield batch

@@ -1,0 +1,126 @@
+"""What a BERT-family encoder computes with: its tensors, read from a loaded transformers model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+# The classes whose layer is BERT's to the letter (post-norm, learned absolute positions),
+# and whether their positions count from the padding token's id, as fairseq's do.
+_FAMILY = {
+    "BertModel": False,
+    "RobertaModel": True,
+    "XLMRobertaModel": True,
+    "CamembertModel": True,
+}
+ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+
+
+@dataclass(frozen=True, repr=False)
+class Affine:
+    """A product's weight (out, in) and bias (out); for a layer norm both are (hidden)."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+@dataclass(frozen=True, repr=False)
+class LayerWeights:
+    """One transformer layer."""
+
+    query: Affine
+    key: Affine
+    value: Affine
+    attention_out: Affine
+    attention_norm: Affine
+    up: Affine
+    down: Affine
+    norm: Affine
+
+
+@dataclass(frozen=True, repr=False)
+class EncoderWeights:
+    """A whole encoder; the tensors are those of the model, not copies.
+
+    Attributes:
+        word: (vocabulary, hidden).
+        position: (positions, hidden).
+        kind: (token types, hidden).
+        padding: the padding token's id where positions are counted from it, else None.
+        epsilon: of every layer norm.
+    """
+
+    word: Tensor
+    position: Tensor
+    kind: Tensor
+    norm: Affine
+    layers: tuple[LayerWeights, ...]
+    heads: int
+    activation: str
+    epsilon: float
+    padding: int | None
+
+    @property
+    def hidden(self) -> int:
+        return int(self.word.shape[1])
+
+
+def why_unknown(model: Any) -> str:  # noqa: ANN401 - any model Infinity can load
+    """Why this backbone cannot be replaced, as half a sentence; empty when it can.
+
+    Everything that would change the arithmetic is asked for by name: a model that differs in
+    anything else than its sizes runs unchanged rather than nearly right.
+    """
+    name = type(model).__name__
+    if name not in _FAMILY or not type(model).__module__.startswith("transformers."):
+        return f"its encoder is {name}"
+    config = model.config
+    if getattr(config, "position_embedding_type", "absolute") != "absolute":
+        return f"its positions are {config.position_embedding_type}"
+    if config.hidden_act not in ACTIVATIONS:
+        return f"its activation is {config.hidden_act}"
+    if config.is_decoder or config.add_cross_attention:
+        return "it is a decoder"
+    if config.output_hidden_states or config.output_attentions:
+        return "it returns the states of every layer"
+    if any(layer.attention.pruned_heads for layer in model.encoder.layer):
+        return "some of its attention heads are pruned"
+    if {parameter.device.type for parameter in model.parameters()} != {"cpu"}:
+        return "it is not on the CPU"
+    return ""
+
+
+def read(model: Any) -> EncoderWeights:  # noqa: ANN401 - any model that why_unknown() let pass
+    """The tensors of a model for which ``why_unknown`` is empty."""
+    embeddings = model.embeddings
+    return EncoderWeights(
+        word=embeddings.word_embeddings.weight.detach(),
+        position=embeddings.position_embeddings.weight.detach(),
+        kind=embeddings.token_type_embeddings.weight.detach(),
+        norm=_affine(embeddings.LayerNorm),
+        layers=tuple(_layer(layer) for layer in model.encoder.layer),
+        heads=model.config.num_attention_heads,
+        activation=model.config.hidden_act,
+        epsilon=model.config.layer_norm_eps,
+        padding=embeddings.padding_idx if _FAMILY[type(model).__name__] else None,
+    )
+
+
+def _layer(layer: Any) -> LayerWeights:  # noqa: ANN401 - BertLayer and its copies
+    attention = layer.attention
+    return LayerWeights(
+        query=_affine(attention.self.query),
+        key=_affine(attention.self.key),
+        value=_affine(attention.self.value),
+        attention_out=_affine(attention.output.dense),
+        attention_norm=_affine(attention.output.LayerNorm),
+        up=_affine(layer.intermediate.dense),
+        down=_affine(layer.output.dense),
+        norm=_affine(layer.output.LayerNorm),
+    )
+
+
+def _affine(module: Any) -> Affine:  # noqa: ANN401 - nn.Linear or nn.LayerNorm
+    return Affine(module.weight.detach().float(), module.bias.detach().float())
