@@ -1,0 +1,193 @@
+"""The appliance's root filesystem for this computer, built by packer's own scripts in layers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.errors import ApplianceError
+from appliance.run import run
+from machine import cache, wheels
+from machine.layers import INSIDE, Stack, Step, add, put
+from machine.model import Model, model
+
+PACKER = cache.REPO / "packer"
+PROVISION = PACKER / "provision.sh"
+PHASES = PACKER / "provision.d"
+
+PYTHONS = {"bookworm": "3.11", "trixie": "3.13", "noble": "3.12"}
+COMPONENTS = {"noble": "main,universe"}
+TOOLS = {
+    "mmdebstrap": "mmdebstrap",
+    "systemd-nspawn": "systemd-container",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+}
+
+
+@dataclass(frozen=True)
+class Image:
+    """A root filesystem as overlayfs layers.
+
+    Attributes:
+        layers: the folders, lowest first; they are never written again.
+        key: changes when anything in the image may have changed.
+        suite: the distribution's release: bookworm, trixie or noble.
+        model: the id of the model it serves.
+    """
+
+    layers: tuple[Path, ...]
+    key: str
+    suite: str
+    model: str
+
+
+def build(suite: str | None = None) -> Image:
+    """Build what is missing and return the image; a second call takes under a second.
+
+    Args:
+        suite: bookworm, trixie or noble; else the environment's SUITE, else what the host is.
+
+    Raises:
+        ApplianceError: not root, a tool or a supported release is missing, or a step failed.
+    """
+    chosen = suite or os.environ.get("SUITE") or host_suite()
+    check(chosen)
+    with cache.lock("build"):
+        cache.say(f"Image of {chosen}:")
+        started = time.monotonic()
+        chosen_model = model()
+        stack = base(chosen)
+        stack = add(stack, packages_step(chosen))
+        stack = add(stack, python_step(PYTHONS[chosen]))
+        stack = add(stack, model_step(chosen_model))
+        stack = add(stack, appliance_step())
+        cache.say(f"  {'all':<22} {time.monotonic() - started:6.1f} s")
+    if chosen_model.stand_in:
+        cache.say(f"The model hub is out of reach: this image serves {chosen_model.id}.")
+    return Image(stack.layers, stack.key, chosen, chosen_model.id)
+
+
+def host_suite() -> str:
+    """The release that this host's images follow: Ubuntu 24.04 on Ubuntu, else Debian's."""
+    release = platform.freedesktop_os_release()
+    if release.get("ID") == "ubuntu":
+        return "noble"
+    return release["VERSION_CODENAME"] if release.get("VERSION_CODENAME") in PYTHONS else "bookworm"
+
+
+def check(suite: str) -> None:
+    """Raise ApplianceError if this build cannot succeed; nothing has been done by then."""
+    if suite not in PYTHONS:
+        raise ApplianceError(
+            f"SUITE={suite} is not supported.", f"Take one of {', '.join(PYTHONS)}."
+        )
+    if platform.machine() != "x86_64":
+        raise ApplianceError(
+            f"The appliance is an x86_64 image, and this computer is {platform.machine()}.",
+            "Build it on an x86_64 computer.",
+        )
+    if os.geteuid() != 0:
+        raise ApplianceError(
+            "Building a machine's root filesystem needs root.",
+            "Run it with sudo, or run the appliance as processes (make run MODE=processes).",
+        )
+    missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if missing:
+        packages = " ".join(sorted(missing))
+        raise ApplianceError(
+            f"Building needs {packages}.", f"Install it: apt-get install {packages}"
+        )
+
+
+def base(suite: str) -> Stack:
+    """The distribution's smallest system with systemd, from its default mirror."""
+    include = "systemd-sysv,ca-certificates"
+    options = ["--variant=minbase", f"--include={include}"]
+    if suite in COMPONENTS:
+        options.append(f"--components={COMPONENTS[suite]}")
+
+    def make(into: Path) -> None:
+        run(
+            ["mmdebstrap", "--quiet", "--mode=root", *options, suite, into / "root"],
+            timeout=None,
+            hint="It downloads from the distribution's mirror; try again when that is reachable.",
+        )
+
+    return put(Stack(cache.key("base")), f"{suite}-base", tuple(options), make)
+
+
+def packages_step(suite: str) -> Step:
+    """apt's part. What it downloads is kept on the host, for the next time."""
+    return Step(
+        "packages",
+        inputs=_scripts("10-packages"),
+        commands=(_provision("10-packages"),),
+        binds={"repo": cache.REPO},
+        writable={"/var/cache/apt/archives": cache.folder(f"apt-{suite}")},
+    )
+
+
+def python_step(python: str) -> Step:
+    """Both virtual environments, from wheels that were downloaded on the host."""
+    names = ("server", "appliance")
+    folders = {name: wheels.locked(name, python) for name in names}
+    torch = wheels.torch(python)
+    version = wheels.torch_version(torch)
+    return Step(
+        "python",
+        inputs=(
+            *_scripts("20-python"),
+            version,
+            *(wheels.lock_file(name, python).read_text() for name in names),
+        ),
+        commands=(_provision("20-python"),),
+        environment={"WHEELHOUSE": f"{INSIDE / 'wheels'}", "TORCH_VERSION": version},
+        binds={
+            "repo": cache.REPO,
+            **{f"wheels/{name}": folder for name, folder in folders.items()},
+            "wheels/torch": torch,
+        },
+    )
+
+
+def model_step(chosen: Model) -> Step:
+    """The model, checked once more on its way in."""
+    inputs = (chosen.manifest, PACKER / "model_store.py", PACKER / "infinity.env")
+    return Step(
+        "model",
+        inputs=(*_scripts("30-model"), cache.digest_files(*inputs)),
+        commands=(_provision("30-model"),),
+        environment={
+            "MODEL_MANIFEST": chosen.manifest.name,
+            "MODEL_FILES": f"{INSIDE / 'hub' / chosen.files.relative_to(chosen.hub)}",
+        },
+        binds={"repo": cache.REPO, "hub": chosen.hub},
+    )
+
+
+def appliance_step() -> Step:
+    """Our own files, and then the cleaning that any image gets."""
+    ours = ("appliance", "firstboot", "templates", "systemd", "nginx", "packer/files")
+    clean = PACKER / "clean.sh"
+    return Step(
+        "appliance",
+        inputs=(
+            *_scripts("40-appliance"),
+            cache.digest_files(clean, *(cache.REPO / name for name in ours)),
+        ),
+        commands=(_provision("40-appliance"), (f"{INSIDE}/repo/packer/clean.sh",)),
+        binds={"repo": cache.REPO},
+    )
+
+
+def _scripts(name: str) -> tuple[str, ...]:
+    return (cache.digest_files(PROVISION, PHASES / f"{name}.sh"),)
+
+
+def _provision(name: str) -> tuple[str, ...]:
+    return (f"{INSIDE}/repo/packer/provision.sh", name)

@@ -1,0 +1,114 @@
+"""What is expensive to make is made once: entries named by a key of all that went into them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from appliance.errors import ApplianceError
+from machine.names import cache_root
+
+REPO = Path(__file__).resolve().parent.parent
+
+KEY_DIGITS = 16
+TEMPORARY = ".making-"
+
+
+def say(line: str) -> None:
+    """One line of progress."""
+    print(line, flush=True)
+
+
+def key(*parts: str) -> str:
+    """A short digest of the parts; two different lists of parts never run together."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode()
+        digest.update(b"%d:" % len(raw) + raw)
+    return digest.hexdigest()[:KEY_DIGITS]
+
+
+def digest_files(*paths: Path, base: Path = REPO) -> str:
+    """Digest of files, and of all files below folders: their names, executable bits and content.
+
+    What Python leaves behind when it runs is no content. A path that is not there counts
+    as empty, so that a folder may come to be later.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(file for given in paths for file in _files(given)):
+        executable = os.access(path, os.X_OK)
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(base)} {executable} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return [p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    return [path] if path.is_file() else []
+
+
+def folder(name: str) -> Path:
+    """A folder of the cache, made if it is missing.
+
+    Raises:
+        ApplianceError: the cache cannot be written.
+    """
+    path = cache_root() / name
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ApplianceError(
+            f"{path} cannot be made: {error.strerror}.",
+            "Choose a folder of yours with INFINITY_APPLIANCE_CACHE.",
+        ) from error
+    return path
+
+
+def make_once(path: Path, make: Callable[[Path], None]) -> Path:
+    """Return ``path``, filled by ``make`` in a temporary folder beside it if it is not there.
+
+    The folder gets its name only when ``make`` has returned: an interruption, even a power
+    cut, leaves no half entry. Call it with the lock of what is made held.
+    """
+    if path.is_dir():
+        return path
+    sweep(path.parent)
+    making = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
+    try:
+        making.chmod(0o755)
+        make(making)
+        making.rename(path)
+    finally:
+        remove(making)
+    return path
+
+
+def sweep(parent: Path) -> None:
+    """Remove what builds left that could not clean up after themselves."""
+    for stale in parent.glob(f"{TEMPORARY}*"):
+        remove(stale)
+
+
+def remove(path: Path) -> None:
+    """Delete a folder if it is there."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def lock(name: str) -> Iterator[None]:
+    """Hold a lock of the cache; wait for another process that has it, and say so."""
+    path = folder("locks") / name
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"Waiting for another process that is making the same ({name}) ...")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
