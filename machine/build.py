@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
@@ -61,12 +62,15 @@ def build(suite: str | None = None) -> Image:
         cache.say(f"Image of {chosen}:")
         started = time.monotonic()
         chosen_model = model()
-        stack = base(chosen)
-        stack = add(stack, packages_step(chosen))
-        stack = add(stack, python_step(PYTHONS[chosen]))
-        stack = add(stack, model_step(chosen_model))
-        stack = add(stack, appliance_step())
-        cache.say(f"  {'all':<22} {time.monotonic() - started:6.1f} s")
+        # The steps first: what they cannot download is known before anything is built.
+        steps = [
+            packages_step(chosen),
+            python_step(PYTHONS[chosen]),
+            model_step(chosen_model),
+            appliance_step(),
+        ]
+        stack = functools.reduce(add, steps, base(chosen))
+        cache.progress("all", started)
     if chosen_model.stand_in:
         cache.say(f"The model hub is out of reach: this image serves {chosen_model.id}.")
     return Image(stack.layers, stack.key, chosen, chosen_model.id)
@@ -122,7 +126,7 @@ def base(suite: str) -> Stack:
 
 
 def packages_step(suite: str) -> Step:
-    """apt's part. What it downloads is kept on the host, for the next time."""
+    """The distribution's packages. What apt downloads is kept on the host, for the next time."""
     return Step(
         "packages",
         inputs=_scripts("10-packages"),

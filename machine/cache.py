@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,12 @@ TEMPORARY = ".making-"
 def say(line: str) -> None:
     """One line of progress."""
     print(line, flush=True)
+
+
+def progress(what: str, started: float | None = None) -> None:
+    """One line of progress for a part of the build, with its seconds if it had to be made."""
+    took = "cached" if started is None else f"{time.monotonic() - started:6.1f} s"
+    say(f"  {what:<24} {took:>8}")
 
 
 def key(*parts: str) -> str:
@@ -71,14 +78,17 @@ def folder(name: str) -> Path:
     return path
 
 
-def make_once(path: Path, make: Callable[[Path], None]) -> Path:
+def make_once(path: Path, make: Callable[[Path], None], what: str) -> Path:
     """Return ``path``, filled by ``make`` in a temporary folder beside it if it is not there.
 
     The folder gets its name only when ``make`` has returned: an interruption, even a power
-    cut, leaves no half entry. Call it with the lock of what is made held.
+    cut, leaves no half entry. Call it with the lock of what is made held. Prints a line of
+    progress about ``what``.
     """
     if path.is_dir():
+        progress(what)
         return path
+    started = time.monotonic()
     sweep(path.parent)
     making = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=path.parent))
     try:
@@ -87,6 +97,7 @@ def make_once(path: Path, make: Callable[[Path], None]) -> Path:
         making.rename(path)
     finally:
         remove(making)
+    progress(what, started)
     return path
 
 

@@ -62,7 +62,7 @@ def _has_ensurepip() -> bool:
 
 
 def _debian_pip(folder: Path) -> Path:
-    """pip as a wheel out of the distribution's package, which anyone may download and unpack."""
+    """A wheel of pip out of the distribution's package, which anyone may download and unpack."""
     hint = "Install python3-venv (`apt-get install python3-venv`) and try again."
     run(["apt-get", "-qq", "download", "python3-pip-whl"], cwd=folder, timeout=None, hint=hint)
     (package,) = folder.glob("*.deb")

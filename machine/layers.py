@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,18 +65,10 @@ def add(below: Stack, step: Step) -> Stack:
 
 
 def put(below: Stack, name: str, inputs: tuple[str, ...], make: Callable[[Path], None]) -> Stack:
-    """The stack with one more layer, the folder ``root`` in what ``make`` fills.
-
-    Prints a line of progress with the time it took, or that it was there.
-    """
+    """The stack with one more layer, the folder ``root`` in what ``make`` fills."""
     key = cache.key(below.key, name, *inputs)
     path = cache.folder("layers") / f"{name}-{key}"
-    started = time.monotonic()
-    if path.is_dir():
-        cache.say(f"  {name:<22} cached")
-    else:
-        cache.make_once(path, lambda into: _make_durable(into, make))
-        cache.say(f"  {name:<22} {time.monotonic() - started:6.1f} s")
+    cache.make_once(path, lambda into: _make_durable(into, make), f"layer {name}")
     return Stack(key, (*below.layers, path / "root"))
 
 
@@ -89,7 +80,7 @@ def _make_durable(into: Path, make: Callable[[Path], None]) -> None:
 
 
 def mount_options(below: Stack, into: Path) -> str:
-    """overlayfs options for ``below`` under the folders ``root`` and ``work`` of ``into``.
+    """Mount options for ``below`` under the folders ``root`` and ``work`` of ``into``.
 
     Redirects and metadata-only copies are off, whatever the kernel's default, so that a
     layer means the same under any later mount.
@@ -132,7 +123,8 @@ def _nspawn(root: Path, step: Step) -> list[str]:
     writable = [f"--bind={host}:{inside}" for inside, host in step.writable.items()]
     environment = [f"--setenv={name}={value}" for name, value in step.environment.items()]
     return [
-        *("systemd-nspawn", "--quiet", f"--directory={root}", "--as-pid2", "--pipe"),
+        *("systemd-nspawn", "--quiet", f"--directory={root}", "--machine=infinity-build"),
+        *("--as-pid2", "--pipe"),
         # No service manager need run on the host, and no setting of the host's applies.
         *("--register=no", "--keep-unit", "--settings=no", "--link-journal=no"),
         *("--timezone=off", "--resolv-conf=replace-host"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,16 +48,12 @@ def model() -> Model:
         ApplianceError: neither model can be had.
     """
     with cache.lock("model"):
-        for manifest in (PRODUCT, STAND_IN):
-            if _target(manifest).is_dir():
-                return _describe(manifest)
-        try:
-            cache.make_once(_target(PRODUCT), lambda into: _lay_out(PRODUCT, into))
-            return _describe(PRODUCT)
-        except ApplianceError as error:
-            cache.say(f"{error.message} Taking a stand-in.")
-        cache.make_once(_target(STAND_IN), _stand_in)
-        return _describe(STAND_IN)
+        if not _target(STAND_IN).is_dir():
+            try:
+                return _make(PRODUCT, lambda into: _lay_out(PRODUCT, into))
+            except ApplianceError as error:
+                cache.say(f"{error.message} Taking a stand-in.")
+        return _make(STAND_IN, _stand_in)
 
 
 def _target(manifest: Path) -> Path:
@@ -64,9 +61,9 @@ def _target(manifest: Path) -> Path:
     return cache.folder("models") / f"{manifest.stem}-{cache.key(inputs)}"
 
 
-def _describe(manifest: Path) -> Model:
+def _make(manifest: Path, make: Callable[[Path], None]) -> Model:
     raw = json.loads(manifest.read_text())
-    hub = _target(manifest)
+    hub = cache.make_once(_target(manifest), make, f"model {manifest.stem}")
     name = f"models--{raw['id'].replace('/', '--')}"
     return Model(raw["id"], manifest, hub, hub / name / "snapshots" / raw["revision"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def locked(name: str, python: str) -> Path:
         refuse_cuda(folder)
 
     with cache.lock("wheels"):
-        return cache.make_once(target, download)
+        return cache.make_once(target, download, f"wheels {name} {python}")
 
 
 def torch(python: str) -> Path:
@@ -63,7 +64,8 @@ def torch(python: str) -> Path:
     """
     target = cache.folder("wheels") / f"torch-{python}-{cache.key(TORCH, TORCH_FALLBACK)}"
     with cache.lock("wheels"):
-        return cache.make_once(target, lambda folder: _download_torch(folder, python))
+        make = functools.partial(_download_torch, python=python)
+        return cache.make_once(target, make, f"wheel torch {python}")
 
 
 def torch_version(folder: Path) -> str:

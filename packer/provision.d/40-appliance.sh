@@ -15,7 +15,8 @@ copy_code() {
 }
 
 copy_configuration() {
-    cp -r "$REPO/systemd/." /usr/lib/
+    cp -r "$REPO/systemd/system" "$REPO/systemd/system-preset" /usr/lib/systemd/
+    cp -r "$REPO/systemd/sysusers.d" "$REPO/systemd/tmpfiles.d" /usr/lib/
     # local.conf is for a first look without a machine.
     cp -r "$REPO/nginx/." /etc/nginx/
     rm -f /etc/nginx/local.conf /etc/nginx/sites-enabled/default
