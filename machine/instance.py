@@ -1,0 +1,248 @@
+"""A local machine as a value: what tests, the command line and ``make run`` all use.
+
+machine = Machine.up("web", {"instance-id": "i-1", "public-hostname": "a.test"})
+machine.exec("systemctl is-active nginx").stdout
+machine.metadata["public-hostname"] = "b.test"
+machine.reboot()
+machine.down()
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.errors import ApplianceError
+from machine import inside, lifecycle, names, network, overlay, pids, ready, record
+from machine.inside import Finished
+from machine.names import Place
+from machine.record import MetadataFile, Record
+
+READY_TIMEOUT = 240.0  # seconds
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine of this checkout, running or not."""
+
+    place: Place
+
+    @classmethod
+    def up(
+        cls,
+        name: str = names.DEFAULT,
+        imds: Mapping[str, object] | None = None,
+        *,
+        imds_file: Path | None = None,
+        no_imds: bool = False,
+        source: str | None = None,
+        wait: bool = True,
+        timeout: float = READY_TIMEOUT,
+        suite: str | None = None,
+    ) -> Machine:
+        """Make and boot a machine, or start one that is powered off.
+
+        Args:
+            name: of the machine, within this checkout.
+            imds: what its metadata says; None is a public name and address of its own.
+                What every instance has (instance-id, local-ipv4, the launch key, …) is
+                added unless named; a null takes it away.
+            imds_file: a file of the caller's to serve instead, read again at each request.
+            no_imds: no metadata service at all.
+            source: start from a copy of that machine's disk, under another instance-id.
+            wait: return only when all answers; otherwise as soon as systemd runs.
+            timeout: seconds to wait for that.
+            suite: the distribution's release; None follows the host.
+
+        Raises:
+            ApplianceError: it is running already, or did not get ready (it is then still
+                there to look into; ``down`` removes it).
+        """
+        machine = cls(names.place(name))
+        if machine.running:
+            raise ApplianceError(
+                f"The machine {name!r} is running already.",
+                f"`python3 -m machine down --name {name}` removes it.",
+            )
+        if not machine.place.record.exists():
+            machine._create(source, suite)
+        machine._set_metadata(imds, imds_file, no_imds=no_imds)
+        lifecycle.start(machine.place, machine.record)
+        machine.wait_up()
+        if wait:
+            machine.wait_ready(timeout)
+        return machine
+
+    def _create(self, source: str | None, suite: str | None) -> None:
+        lifecycle.remove(self.place)  # a half-made one of that name
+        if source is None:
+            from machine.build import build  # noqa: PLC0415 - only a new machine needs an image
+
+            image = build(suite)
+            base = Record(0, "", tuple(map(str, image.layers)), image.key, image.suite,
+                          image.model, None)  # fmt: skip
+        else:
+            original = names.place(source)
+            base = record.load(original)
+            overlay.clone(original, self.place)
+        self.place.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lifecycle.make_key(self.place)
+        record.save(self.place, base.renewed("i-0" + secrets.token_hex(8)))
+
+    def _set_metadata(
+        self, imds: Mapping[str, object] | None, file: Path | None, *, no_imds: bool
+    ) -> None:
+        mine = self.place.metadata
+        if imds is not None or not mine.exists():
+            MetadataFile(mine).replace(imds if imds is not None else self._public_identity())
+        served = None if no_imds else str((file or mine).absolute())
+        record.save(self.place, self.record.serving(served))
+
+    def _public_identity(self) -> Mapping[str, object]:
+        """Names that no resolver knows: RFC 2606 keeps .test free, RFC 5737 the address."""
+        number = 1 + secrets.randbelow(254)
+        return {
+            "instance-id": self.record.instance_id,
+            "public-hostname": f"ec2-203-0-113-{number}.compute.test",
+            "public-ipv4": f"203.0.113.{number}",
+        }
+
+    @classmethod
+    def all(cls) -> list[Machine]:
+        """Every machine of this checkout that has a record."""
+        return [cls(place) for place in names.every_place() if place.record.exists()]
+
+    @property
+    def name(self) -> str:
+        return self.place.name
+
+    @property
+    def record(self) -> Record:
+        return record.load(self.place)
+
+    @property
+    def address(self) -> str:
+        """The IPv4 address to reach it at from the host."""
+        return network.machine_address(self.record.index)
+
+    @property
+    def url(self) -> str:
+        """As the credentials file says; ends with a slash."""
+        return self.credential("INFINITY_URL")
+
+    @property
+    def root(self) -> Path:
+        """Its root filesystem, mounted on the host while it runs."""
+        return self.place.merged
+
+    @property
+    def ssh_key(self) -> Path:
+        """The private key of its launch key pair."""
+        return self.place.key
+
+    @property
+    def metadata(self) -> MetadataFile:
+        """What the emulator serves from now on; assign to change it."""
+        served = self.record.metadata
+        return MetadataFile(Path(served) if served else self.place.metadata)
+
+    @property
+    def running(self) -> bool:
+        return lifecycle.running(self.place) is not None
+
+    def credential(self, key: str) -> str:
+        """One value of the credentials file, such as INFINITY_API_KEY."""
+        for line in self.exec(["cat", "/root/infinity-credentials.txt"]).stdout.splitlines():
+            if line.startswith(f"{key}="):
+                return line.partition("=")[2]
+        raise ApplianceError(f"The credentials file of machine {self.name!r} has no {key}.")
+
+    def exec(
+        self,
+        command: Sequence[str] | str,
+        input: str | bytes | None = None,  # noqa: A002 - as in subprocess.run
+        *,
+        user: str = "root",
+        check: bool = True,
+        timeout: float | None = 120,
+    ) -> Finished:
+        """Run a command inside and return what it printed.
+
+        Args:
+            command: argv, or a script for bash.
+            input: for its standard input, otherwise empty.
+            user: who runs it.
+            check: raise when its exit status is not 0.
+            timeout: seconds until it is stopped.
+
+        Raises:
+            ApplianceError: the machine does not run, the command took too long, or failed.
+        """
+        argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        return inside.run(self.leader(), argv, input, user=user, check=check, timeout=timeout)
+
+    def leader(self) -> int:
+        """Its PID 1 as numbered on the host."""
+        leader = lifecycle.running(self.place)
+        if leader is None:
+            record.load(self.place)  # says so if there is none at all
+            raise ApplianceError(
+                f"The machine {self.name!r} is not running.",
+                f"`python3 -m machine up --name {self.name}` starts it.",
+            )
+        return leader
+
+    def wait_up(self, timeout: float = 30) -> None:
+        """Return once systemd in the machine takes commands."""
+        self._wait(lambda: bool(self.exec(["true"], check=False).returncode == 0), timeout, "boot")
+
+    def wait_ready(self, timeout: float = READY_TIMEOUT) -> None:
+        """Return once cloud-init is done and nginx and the model answer, or say what failed."""
+        ready.wait(lambda argv: self.exec(argv, check=False).stdout, self.address, timeout)
+
+    def reboot(self, *, wait: bool = True, timeout: float = READY_TIMEOUT) -> None:
+        """Reboot as ``systemctl reboot`` inside does."""
+        before = self.leader()
+        self.exec(["systemctl", "reboot"], check=False)
+        self._wait(lambda: lifecycle.running(self.place) not in {None, before}, 60, "reboot")
+        self.wait_up()
+        if wait:
+            self.wait_ready(timeout)
+
+    def stop(self, *, power_cut: bool = False) -> None:
+        """Power off, in order or by killing every process at once; the disk stays."""
+        if not power_cut:
+            self.exec(["systemctl", "poweroff"], check=False)
+            self._wait(lambda: pids.alive(self.place.supervisor) is None, 60, "power off")
+        lifecycle.sweep(self.place)
+
+    def start(self, *, wait: bool = True, timeout: float = READY_TIMEOUT) -> None:
+        """Start it again after ``stop``, with the disk and metadata it has."""
+        lifecycle.start(self.place, self.record)
+        self.wait_up()
+        if wait:
+            self.wait_ready(timeout)
+
+    def down(self) -> None:
+        """Remove every trace of it; nothing when there is none."""
+        lifecycle.remove(self.place)
+
+    def _wait(self, done: Callable[[], bool], timeout: float, what: str) -> None:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            try:
+                if done():
+                    return
+            except ApplianceError:
+                if pids.alive(self.place.supervisor) is None:
+                    break
+            time.sleep(0.02)
+        tail = self.place.console.read_text(errors="replace").splitlines()[-15:]
+        raise ApplianceError(
+            f"The machine {self.name!r} did not {what}. Its console's last lines:\n"
+            + "\n".join(f"    {line}" for line in tail),
+            f"The whole console is in {self.place.console}.",
+        )
