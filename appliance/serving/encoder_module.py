@@ -34,18 +34,27 @@ class PaddingFree(nn.Module):
     So the stock pooling, the classification heads and Infinity itself stay as they are.
     """
 
-    def __init__(self, stock: Any, encoder: Encoder, *, chunk: int) -> None:  # noqa: ANN401 - transformers' base class
+    def __init__(
+        self,
+        stock: Any,  # noqa: ANN401 - transformers' base class
+        encoder: Encoder,
+        *,
+        chunk: int,
+        sentence: str = "",
+    ) -> None:
         """Keep of the stock model what is read besides its output: config and pooler.
 
         Args:
             stock: the model to replace; its layers are not kept alive.
             encoder: what computes instead.
             chunk: tokens that go through all layers together.
+            sentence: what the log is told of it.
         """
         super().__init__()
         self.config = stock.config
         self.pooler = stock.pooler
         self.dtype, self.device = stock.dtype, stock.device
+        self.sentence = sentence
         self._encoder, self._chunk = encoder, chunk
 
     def forward(

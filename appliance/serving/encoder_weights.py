@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 # The classes whose layer is BERT's to the letter (post-norm, learned absolute positions),
 # and whether their positions count from the padding token's id, as fairseq's do.
@@ -87,8 +88,10 @@ def why_unknown(model: Any) -> str:  # noqa: ANN401 - any model Infinity can loa
         return "it returns the states of every layer"
     if any(layer.attention.pruned_heads for layer in model.encoder.layer):
         return "some of its attention heads are pruned"
-    if {parameter.device.type for parameter in model.parameters()} != {"cpu"}:
-        return "it is not on the CPU"
+    if {(p.device.type, p.dtype) for p in model.parameters()} != {("cpu", torch.float32)}:
+        return "its weights are not float32 on the CPU"
+    if not all(type(layer.output.dense) is nn.Linear for layer in model.encoder.layer):
+        return "its products were replaced already"
     return ""
 
 
@@ -123,4 +126,4 @@ def _layer(layer: Any) -> LayerWeights:  # noqa: ANN401 - BertLayer and its copi
 
 
 def _affine(module: Any) -> Affine:  # noqa: ANN401 - nn.Linear or nn.LayerNorm
-    return Affine(module.weight.detach().float(), module.bias.detach().float())
+    return Affine(module.weight.detach(), module.bias.detach())
