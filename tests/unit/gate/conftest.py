@@ -1,0 +1,47 @@
+"""One gate for all tests that leave it as it is, and a fresh one for those that change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.gate.harness import Gate, running_gate
+from tests.unit.gate.stub import Stub
+
+
+@pytest.fixture(scope="session")
+def shared_stub() -> Iterator[Stub]:
+    with Stub() as stub:
+        yield stub
+
+
+@pytest.fixture(scope="session")
+def shared_gate(tmp_path_factory: pytest.TempPathFactory, shared_stub: Stub) -> Iterator[Gate]:
+    with running_gate(tmp_path_factory.mktemp("gate") / "root", shared_stub.port) as gate:
+        yield gate
+
+
+@pytest.fixture
+def stub(shared_stub: Stub) -> Stub:
+    """The stub with an empty record."""
+    shared_stub.seen.clear()
+    return shared_stub
+
+
+@pytest.fixture
+def gate(shared_gate: Gate, stub: Stub) -> Gate:  # noqa: ARG001 - empties the record
+    return shared_gate
+
+
+@pytest.fixture
+def own_stub() -> Iterator[Stub]:
+    with Stub() as stub:
+        yield stub
+
+
+@pytest.fixture
+def own_gate(tmp_path: Path, own_stub: Stub) -> Iterator[Gate]:
+    with running_gate(tmp_path / "root", own_stub.port) as gate:
+        yield gate
