@@ -1,0 +1,137 @@
+"""What accelerate() does to models it knows and to those it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+from encoder_support import infer, load, minilm, passages, save_bert, worst_loss
+
+from appliance.serving import encoder, encoder_tuning
+from appliance.serving.encoder import accelerate
+from appliance.serving.encoder_tuning import Choice
+
+SMALL = Choice("packed", 256)
+TEXTS = ["one", "two of them", *passages(6)]
+
+
+def assert_untouched(model: Any, holder: Any, reason: str) -> None:
+    before, weights = infer(model, TEXTS), holder.auto_model
+    said = accelerate(model, choice=SMALL)
+    assert said == f"The stock encoder runs this model: {reason}."
+    assert holder.auto_model is weights
+    np.testing.assert_array_equal(infer(model, TEXTS), before)
+
+
+def test_unknown_architecture_is_left_alone(tmp_path: Path) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm())
+    config = transformers.DistilBertConfig(dim=64, n_heads=4, n_layers=2, hidden_dim=128)
+    transformers.DistilBertModel(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = load(tmp_path)
+    assert_untouched(model, model[0], "its encoder is DistilBertModel")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"position_embedding_type": "relative_key"}, "its positions are relative_key"),
+        ({"hidden_act": "silu"}, "its activation is silu"),
+        ({"is_decoder": True}, "it is a decoder"),
+        ({"output_hidden_states": True}, "it returns the states of every layer"),
+    ],
+)
+def test_variant_of_bert_is_left_alone(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    model = load(save_bert(tmp_path, **change))
+    assert_untouched(model, model[0], reason)
+
+
+def test_left_padding_is_left_alone(tmp_path: Path) -> None:
+    model = load(save_bert(tmp_path))
+    model[0].tokenizer.padding_side = "left"
+    assert_untouched(model, model[0], "its tokenizer pads on the left")
+
+
+def test_half_precision_weights_are_left_alone(tmp_path: Path) -> None:
+    model = load(save_bert(tmp_path))
+    model.half()
+    said = accelerate(model, choice=SMALL)
+    assert said == "The stock encoder runs this model: its weights are not float32 on the CPU."
+
+
+def test_object_that_is_no_model_is_left_alone() -> None:
+    said = accelerate(object())
+    assert said == "The stock encoder runs this model: object is not known."
+
+
+def test_second_call_changes_nothing(tmp_path: Path) -> None:
+    model = load(save_bert(tmp_path))
+    first = accelerate(model, choice=SMALL)
+    module = model[0].auto_model
+    assert accelerate(model, choice=SMALL) == first
+    assert model[0].auto_model is module
+
+
+def test_original_layers_are_freed(tmp_path: Path) -> None:
+    """Two copies of the weights would break the memory bound."""
+    model = load(save_bert(tmp_path))
+    accelerate(model, choice=SMALL)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 0
+
+
+def test_bfloat16_is_ignored_without_the_instructions() -> None:
+    choice, remark = encoder._with_dtype(SMALL, "bfloat16", frozenset({"avx512f"}))
+    assert choice == SMALL
+    assert "no instructions" in remark
+
+
+def test_bfloat16_is_taken_with_the_instructions() -> None:
+    choice, remark = encoder._with_dtype(SMALL, "bfloat16", frozenset({"amx_bf16"}))
+    assert (choice, remark) == (Choice("bfloat16", 256), "")
+
+
+@pytest.mark.parametrize(("dtype", "loss"), [("bfloat16", 1e-3), ("int8", 5e-3)])
+def test_smaller_formats_keep_their_promise_on_real_text(
+    dtype: str, loss: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "_cpu_flags", lambda: frozenset({"amx_bf16"}))
+    texts = passages(48, seed=7)
+    model = load(minilm())
+    stock = infer(model, texts)
+    said = accelerate(model, dtype, choice=SMALL)
+    assert dtype in said
+    ours = infer(model, texts)
+    assert 0 < worst_loss(ours, stock) <= loss
+
+
+def test_choice_is_measured_once_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = encoder.encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    cache = tmp_path / "tuning.json"
+    first = encoder_tuning.choose(weights, cache)
+    assert first.kernel in ("packed", "plain")
+    monkeypatch.setattr(encoder_tuning, "measure", lambda _: pytest.fail("measured again"))
+    assert encoder_tuning.choose(weights, cache) == first
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"x": 1}', '{"x": {"kernel": "packed"}}', "\0"])
+def test_broken_memory_is_measured_anew(tmp_path: Path, content: str) -> None:
+    weights = encoder.encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    cache = tmp_path / "tuning.json"
+    cache.write_text(content)
+    choice = encoder_tuning.choose(weights, cache)
+    assert choice.kernel in ("packed", "plain")
+    assert encoder_tuning._load(cache) != {}
+
+
+def test_other_cpu_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = encoder.encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    cache = tmp_path / "tuning.json"
+    encoder_tuning.choose(weights, cache)
+    monkeypatch.setattr(encoder_tuning, "_cpu_model", lambda: "another")
+    monkeypatch.setattr(encoder_tuning, "measure", lambda _: Choice("plain", 999))
+    assert encoder_tuning.choose(weights, cache) == Choice("plain", 999)
