@@ -13,7 +13,7 @@ from pathlib import Path
 from appliance.errors import ApplianceError
 from appliance.run import run
 from machine import cache, wheels
-from machine.layers import INSIDE, Stack, Step, add, put
+from machine.layers import ALONE_WITH_CHILDREN, INSIDE, Stack, Step, add, put
 from machine.model import Model, model
 
 PACKER = cache.REPO / "packer"
@@ -117,7 +117,15 @@ def base(suite: str) -> Stack:
 
     def make(into: Path) -> None:
         run(
-            ["mmdebstrap", "--quiet", "--mode=root", *options, suite, into / "root"],
+            [
+                *ALONE_WITH_CHILDREN,
+                "mmdebstrap",
+                "--quiet",
+                "--mode=root",
+                *options,
+                suite,
+                into / "root",
+            ],
             timeout=None,
             hint="It downloads from the distribution's mirror; try again when that is reachable.",
         )

@@ -41,24 +41,26 @@ def key(*parts: str) -> str:
     return digest.hexdigest()[:KEY_DIGITS]
 
 
-def digest_files(*paths: Path, base: Path = REPO) -> str:
+def digest_files(*paths: Path) -> str:
     """Digest of files, and of all files below folders: their names, executable bits and content.
 
     What Python leaves behind when it runs is no content. A path that is not there counts
     as empty, so that a folder may come to be later.
     """
     digest = hashlib.sha256()
-    for path in sorted(file for given in paths for file in _files(given)):
-        executable = os.access(path, os.X_OK)
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{path.relative_to(base)} {executable} {content}\n".encode())
+    for given in paths:
+        for path in _files(given):
+            name = path.relative_to(given.parent)
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{name} {os.access(path, os.X_OK)} {content}\n".encode())
     return digest.hexdigest()
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return [p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-    return [path] if path.is_file() else []
+    if not path.is_dir():
+        return [path] if path.is_file() else []
+    below = (file for file in path.rglob("*") if "__pycache__" not in file.parts)
+    return sorted(file for file in below if file.is_file())
 
 
 def folder(name: str) -> Path:
@@ -108,7 +110,17 @@ def sweep(parent: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a folder if it is there."""
+    """Delete a folder if it is there.
+
+    Raises:
+        ApplianceError: something is mounted in it, and deleting would reach into that.
+    """
+    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    if inside := [point for point in mounted if Path(point).is_relative_to(path)]:
+        raise ApplianceError(
+            f"{path} cannot be deleted: {inside[-1]} is mounted.",
+            f"Unmount it: umount {inside[-1]}",
+        )
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -11,6 +11,12 @@ from appliance.errors import ApplianceError
 from appliance.run import run
 from machine import cache
 
+# What a build starts ends with it, even when it is killed, and so do its mounts: each
+# command has its own mount namespace and is killed when this process dies.
+ALONE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private")
+# For a command that would leave processes behind: the first process of a namespace takes
+# all others with it.
+ALONE_WITH_CHILDREN = (*ALONE, "--pid", "--fork", "--kill-child", "--mount-proc")
 ENTER = Path(__file__).resolve().parent / "enter-layer.sh"
 # Where the build's own folders appear inside. nspawn puts a fresh file system on /run, so
 # not even the empty folders they are mounted on end up in the image.
@@ -98,9 +104,7 @@ def _run_inside(into: Path, below: Stack, step: Step, command: tuple[str, ...]) 
     (into / "work").mkdir()
     done = run(
         [
-            # When this process dies, so do the command and all it has started.
-            *("setpriv", "--pdeathsig", "KILL"),
-            *("unshare", "--mount", "--propagation", "private"),
+            *ALONE,
             *(ENTER, log, mount_options(below, into), merged),
             *_nspawn(merged, step),
             *command,
