@@ -1,0 +1,115 @@
+"""The guide's command blocks, executed as ubuntu over SSH, print what the guide shows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import guide
+import probe
+import pytest
+from guide import Block
+
+from appliance.run import Completed, run
+from machine.instance import Machine
+
+pytestmark = pytest.mark.boot
+
+BLOCKS = guide.blocks(guide.GUIDE.read_text())
+CHANGING = {9, 12}  # steps that change what the machine serves
+READING = [block for block in BLOCKS if block.language == "console" and block.step not in CHANGING]
+NEW_PASSWORD = "a-password-of-the-operators"
+
+# Stands in for DNS, which does not know the machine's name.
+RESOLVER = """
+import socket
+known = socket.getaddrinfo
+socket.getaddrinfo = lambda host, *rest, **named: known(
+    {address!r} if host in ({host!r}, {host!r}.encode()) else host, *rest, **named)
+"""
+
+
+def check(machine: Machine, block: Block, done: Completed) -> None:
+    assert block.expected is not None
+    mine = probe.credentials(machine)
+    wrong = guide.difference(block.expected, done.stdout, host=mine.host, model=mine.model)
+    assert not wrong, f"{wrong}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("block", READING, ids=lambda block: block.name)
+def test_block_prints_what_the_guide_shows(shared: Machine, block: Block) -> None:
+    check(shared, block, probe.ssh(shared, block.code))
+
+
+def test_launch_key_logs_in_and_sudo_reads_the_credentials(shared: Machine) -> None:
+    shown = probe.ssh(shared, "sudo cat /root/infinity-credentials.txt")
+    assert shown.stdout == shared.exec(["cat", "/root/infinity-credentials.txt"]).stdout
+    assert probe.ssh(shared, "cat /root/infinity-credentials.txt").returncode != 0
+
+
+def test_client_of_step_8_embeds_over_tls(shared: Machine, tmp_path: Path) -> None:
+    (block,) = [block for block in BLOCKS if block.language == "python"]
+    mine = probe.credentials(shared)
+    pem = shared.exec(["cat", "/etc/ssl/infinity/infinity.crt"]).stdout
+    (tmp_path / "infinity.crt").write_text(pem)
+    filled = (
+        block.code.replace("<your-infinity-host>", mine.host)
+        .replace("<your INFINITY_API_KEY>", mine.api_key)
+        .replace(guide.DOCUMENTED_MODEL, mine.model)
+    )
+    resolver = RESOLVER.format(host=mine.host, address=shared.address)
+    (tmp_path / "client.py").write_text(f"{resolver}\n{filled}\n")
+    done = run([sys.executable, "client.py"], cwd=tmp_path, check=False, timeout=120)
+    check(shared, block, done)
+
+
+def test_name_of_step_9_is_served_and_key_and_login_stay(other: Machine) -> None:
+    before = probe.credentials(other)
+    (block,) = [block for block in BLOCKS if block.step == 9]
+    other.exec("mkdir -p /etc/cloudimg && rm -f /etc/cloudimg/infinity-hostname")
+    done = probe.ssh(other, block.code)
+    after = probe.serves(other)
+    other.exec(["rm", "/etc/cloudimg/infinity-hostname"])
+    other.exec(["systemctl", "restart", "infinity-firstboot.service", "nginx.service"])
+    assert block.expected is not None
+    assert done.stdout == block.expected.text + "\n", done.stderr
+    assert (after.api_key, after.password) == (before.api_key, before.password)
+    assert probe.serves(other) == before, "without the file the metadata's name is served again"
+
+
+def test_key_of_step_12_replaces_the_old_one(other: Machine) -> None:
+    (block, _) = [block for block in BLOCKS if block.step == 12]
+    kept = other.exec(["cat", "/etc/nginx/infinity-apikey.map"]).stdout
+    old = probe.serves(other)
+    done = probe.ssh(other, block.code)
+    check(other, block, done)
+    fresh = {"Authorization": f"Bearer {done.stdout.split()[-1]}"}
+    probe.eventually(lambda: status(other, old.bearer) == 401, "the old key's end", 10)
+    assert status(other, fresh) in {200, 503}
+    assert other.exec("stat -c '%a %U' /etc/nginx/infinity-apikey.map").stdout == "600 root\n"
+    other.exec(["tee", "/etc/nginx/infinity-apikey.map"], kept)
+    other.exec(["systemctl", "reload", "nginx"])
+    probe.eventually(lambda: status(other, fresh) == 401, "the end of the test's key", 10)
+
+
+def test_password_of_step_12_replaces_the_old_one(other: Machine) -> None:
+    (_, block) = [block for block in BLOCKS if block.step == 12]
+    kept = other.exec(["cat", "/etc/nginx/.infinity.htpasswd"]).stdout
+    old = probe.serves(other)
+    done = probe.ssh(other, block.code, NEW_PASSWORD + "\n")
+    assert done.returncode == 0, done.stderr
+    check(other, block, done)
+    probe.eventually(
+        lambda: login(other, "admin", old.password) == 401, "the old password's end", 10
+    )
+    assert login(other, "admin", NEW_PASSWORD) in {200, 503}
+    other.exec(["tee", "/etc/nginx/.infinity.htpasswd"], kept)
+    other.exec(["systemctl", "reload", "nginx"])
+
+
+def status(machine: Machine, headers: dict[str, str]) -> int:
+    return probe.request(machine, "/models", headers=headers).status_code
+
+
+def login(machine: Machine, user: str, password: str) -> int:
+    return probe.request(machine, "/models", auth=(user, password)).status_code
