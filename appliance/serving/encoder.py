@@ -36,6 +36,7 @@ class Slot:
     owner: Any
     name: str
     first_token_only: bool
+    pooled: bool
     tokenizer: Any
 
     @property
@@ -75,7 +76,9 @@ def accelerate(model: Any, dtype: str = "", choice: Choice | None = None) -> str
         f"The padding-free encoder runs this model with {chosen.kernel} products, "
         f"{chosen.chunk} tokens at a time{remark}."
     )
-    module = PaddingFree(slot.backbone, encoder, chunk=chosen.chunk, sentence=sentence)
+    module = PaddingFree(
+        slot.backbone, encoder, pooled=slot.pooled, chunk=chosen.chunk, sentence=sentence
+    )
     setattr(slot.owner, slot.name, module)
     return sentence
 
@@ -90,7 +93,13 @@ def find_slot(model: Any) -> Slot | None:  # noqa: ANN401 - any model Infinity c
         first, *rest = model
         if type(first).__name__ != "Transformer" or not rest:
             return None
-        return Slot(first, "auto_model", _reads_first_token(model, rest), first.tokenizer)
+        return Slot(
+            first,
+            "auto_model",
+            first_token_only=_reads_first_token(model, rest),
+            pooled=False,
+            tokenizer=first.tokenizer,
+        )
     if kind == "CrossEncoderPatched":
         return _classifier_slot(model.model, model.tokenizer)
     if kind == "SentenceClassifier":
@@ -113,7 +122,9 @@ def _reads_first_token(model: Any, rest: list[Any]) -> bool:  # noqa: ANN401 - I
 def _classifier_slot(head: Any, tokenizer: Any) -> Slot | None:  # noqa: ANN401 - transformers' models
     if type(head).__name__ not in _CLASSIFIERS:
         return None
-    return Slot(head, head.base_model_prefix, first_token_only=True, tokenizer=tokenizer)
+    return Slot(
+        head, head.base_model_prefix, first_token_only=True, pooled=True, tokenizer=tokenizer
+    )
 
 
 def _with_dtype(choice: Choice, dtype: str, flags: frozenset[str]) -> tuple[Choice, str]:

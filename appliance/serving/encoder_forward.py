@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from appliance.serving.encoder_kernels import KERNELS, Product
+from appliance.serving.encoder_kernels import KERNELS, Kernel, Product
 from appliance.serving.encoder_weights import Affine, EncoderWeights, LayerWeights
+
 # Up to _EXACT tokens every size has its own kernels, above it every _STEP-th.
 _EXACT, _STEP = 64, 16
 
@@ -39,7 +40,7 @@ class Layer:
         self._up: Product = make(weights.up, encoder.activation)
         self._down: Product = make(weights.down)
 
-    def _inputs(self, weights: LayerWeights, make: type[Product]) -> Product:
+    def _inputs(self, weights: LayerWeights, make: Kernel) -> Product:
         return make(join(weights.query, weights.key, weights.value))
 
     def __call__(self, x: Tensor, groups: Sequence[tuple[int, int]]) -> Tensor:
@@ -75,7 +76,7 @@ class FirstTokenLayer(Layer):
     are of one token a text. That leaves a sixth of the layer: 7 % of a 12-layer encoder.
     """
 
-    def _inputs(self, weights: LayerWeights, make: type[Product]) -> Product:
+    def _inputs(self, weights: LayerWeights, make: Kernel) -> Product:
         self._query: Product = make(weights.query)
         return make(join(weights.key, weights.value))
 
@@ -125,7 +126,10 @@ class Encoder:
         """
         tokens, sequences = len(ids), len(lengths)
         if filler := _filler(tokens):
-            ids, positions = functional.pad(ids, (0, filler)), functional.pad(positions, (0, filler))
+            ids, positions = (
+                functional.pad(ids, (0, filler)),
+                functional.pad(positions, (0, filler)),
+            )
             kinds = None if kinds is None else functional.pad(kinds, (0, filler))
             lengths = [*lengths, filler]
         x = functional.embedding(ids, self._word)
@@ -155,13 +159,14 @@ def _split(rows: Tensor, groups: Sequence[tuple[int, int]]) -> list[tuple[int, i
     """(count, length, their rows) of each group of equally long sequences."""
     if len(groups) == 1:
         return [(*groups[0], rows)]
-    parts = rows.split([count * length for count, length in groups])
+    parts = torch.split(rows, [count * length for count, length in groups])
     return [(count, length, part) for (count, length), part in zip(groups, parts, strict=True)]
 
 
 def _starts(groups: Sequence[tuple[int, int]]) -> list[int]:
     """The row of each sequence's first token."""
-    starts, row = [], 0
+    starts: list[int] = []
+    row = 0
     for count, length in groups:
         starts.extend(range(row, row + count * length, length))
         row += count * length

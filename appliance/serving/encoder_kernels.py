@@ -112,7 +112,8 @@ class Int8:
         return y.add_(residual)
 
 
-KERNELS: dict[str, type[Plain | Packed | BFloat16 | Int8]] = {
+Kernel = type[Plain] | type[Packed] | type[BFloat16] | type[Int8]
+KERNELS: dict[str, Kernel] = {
     "plain": Plain,
     "packed": Packed,
     "bfloat16": BFloat16,

@@ -39,20 +39,22 @@ class PaddingFree(nn.Module):
         stock: Any,  # noqa: ANN401 - transformers' base class
         encoder: Encoder,
         *,
+        pooled: bool,
         chunk: int,
         sentence: str = "",
     ) -> None:
-        """Keep of the stock model what is read besides its output: config and pooler.
+        """Keep of the stock model what is read besides its output.
 
         Args:
             stock: the model to replace; its layers are not kept alive.
             encoder: what computes instead.
+            pooled: whether the output of the model's own pooler, if it has one, is read.
             chunk: tokens that go through all layers together.
             sentence: what the log is told of it.
         """
         super().__init__()
         self.config = stock.config
-        self.pooler = stock.pooler
+        self.pooler = stock.pooler if pooled else None
         self.dtype, self.device = stock.dtype, stock.device
         self.sentence = sentence
         self._encoder, self._chunk = encoder, chunk
@@ -73,7 +75,7 @@ class PaddingFree(nn.Module):
 
         Returns:
             (texts, longest, hidden), zero at padding; (texts, 1, hidden) where only the first
-            token is wanted; and what the model's pooler makes of it, if it has one.
+            token is wanted; and what the model's pooler makes of it, where that is read.
         """
         texts, longest = input_ids.shape
         width = 1 if self._encoder.first_token_only else longest

@@ -17,7 +17,7 @@ _RATE = 2000.0
 # A request shares its batch with others of up to this many tokens, or of four times its own
 # size: eight queries together cost each little more than one alone (the weights are read
 # once), while a query inside a full chunk of passages would wait for all of it.
-_SMALL, _COMPANY = 128, 4
+SMALL, _COMPANY = 128, 4
 
 
 @dataclass(order=True)
@@ -44,7 +44,11 @@ class Request:
 
     @classmethod
     def of(
-        cls, pieces: Sequence[Any], lengths: Sequence[int], arrived: float, owner: Any = None  # noqa: ANN401 - opaque
+        cls,
+        pieces: Sequence[Any],
+        lengths: Sequence[int],
+        arrived: float,
+        owner: Any = None,  # noqa: ANN401 - opaque
     ) -> Request:
         """A request as it arrives; its texts are served shortest first, so equal lengths meet."""
         size = sum(lengths)
@@ -74,6 +78,11 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self._heap)
 
+    @property
+    def size(self) -> int:
+        """Tokens of the requests that wait."""
+        return sum(request.size for request in self._heap)
+
     def add(self, request: Request) -> None:
         heapq.heappush(self._heap, request)
 
@@ -100,7 +109,7 @@ class Waiting:
         company = 0
         while self._heap and room > 0:
             request = heapq.heappop(self._heap)
-            company = company or max(_SMALL, _COMPANY * request.size)
+            company = company or max(SMALL, _COMPANY * request.size)
             if not batch or request.size <= company:
                 room = self._take(request, room, batch)
             if request.order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,30 +70,34 @@ class EncoderWeights:
 
 
 def why_unknown(model: Any) -> str:  # noqa: ANN401 - any model Infinity can load
-    """Why this backbone cannot be replaced, as half a sentence; empty when it can.
+    """Why this backbone cannot be replaced, as half a sentence; empty when it can."""
+    return next(_oddities(model), "")
 
-    Everything that would change the arithmetic is asked for by name: a model that differs in
-    anything else than its sizes runs unchanged rather than nearly right.
+
+def _oddities(model: Any) -> Iterator[str]:  # noqa: ANN401 - any model Infinity can load
+    """All that would change the arithmetic.
+
+    Asked for by name: a model that differs in anything else than its sizes runs unchanged
+    rather than nearly right.
     """
     name = type(model).__name__
     if name not in _FAMILY or not type(model).__module__.startswith("transformers."):
-        return f"its encoder is {name}"
+        yield f"its encoder is {name}"
     config = model.config
     if getattr(config, "position_embedding_type", "absolute") != "absolute":
-        return f"its positions are {config.position_embedding_type}"
+        yield f"its positions are {config.position_embedding_type}"
     if config.hidden_act not in ACTIVATIONS:
-        return f"its activation is {config.hidden_act}"
+        yield f"its activation is {config.hidden_act}"
     if config.is_decoder or config.add_cross_attention:
-        return "it is a decoder"
+        yield "it is a decoder"
     if config.output_hidden_states or config.output_attentions:
-        return "it returns the states of every layer"
+        yield "it returns the states of every layer"
     if any(layer.attention.pruned_heads for layer in model.encoder.layer):
-        return "some of its attention heads are pruned"
+        yield "some of its attention heads are pruned"
     if {(p.device.type, p.dtype) for p in model.parameters()} != {("cpu", torch.float32)}:
-        return "its weights are not float32 on the CPU"
+        yield "its weights are not float32 on the CPU"
     if not all(type(layer.output.dense) is nn.Linear for layer in model.encoder.layer):
-        return "its products were replaced already"
-    return ""
+        yield "its products were replaced already"
 
 
 def read(model: Any) -> EncoderWeights:  # noqa: ANN401 - any model that why_unknown() let pass

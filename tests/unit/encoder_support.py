@@ -1,7 +1,9 @@
 """Models small enough to make in a test, and real text, for the encoder's tests."""
 
+# ruff: noqa: ANN401 - Infinity's models have no common type that says what is used here
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import logging
@@ -11,11 +13,14 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
-import tokenizers
 import torch
-import transformers
 from infinity_emb.args import EngineArgs
 from infinity_emb.inference.select_model import select_model
+from infinity_emb.primitives import Device
+
+# Neither describes its types to a strict checker.
+transformers: Any = importlib.import_module("transformers")
+tokenizers: Any = importlib.import_module("tokenizers")
 
 WORDS = " ".join(topics.values()).split()  # 70,000 words of English prose on Python
 BERT_SIZES = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
@@ -32,7 +37,7 @@ def minilm() -> Path:
 
 def passages(count: int, *, seed: int = 0, mean: float = 3.5, longest: int = 300) -> list[str]:
     """Real text, its lengths lognormal in words."""
-    draw = random.Random(seed)
+    draw = random.Random(seed)  # noqa: S311 - test data, not a secret
     texts = []
     for _ in range(count):
         words = max(1, min(longest, int(draw.lognormvariate(mean, 1.0))))
@@ -44,7 +49,10 @@ def passages(count: int, *, seed: int = 0, mean: float = 3.5, longest: int = 300
 def load(folder: Path) -> Any:
     """What Infinity itself loads from a folder."""
     arguments = EngineArgs(
-        model_name_or_path=str(folder), device="cpu", bettertransformer=False, model_warmup=False
+        model_name_or_path=str(folder),
+        device=Device.cpu,
+        bettertransformer=False,
+        model_warmup=False,
     )
     return select_model(arguments)[0][0]
 
@@ -83,15 +91,26 @@ def save_roberta(folder: Path, kind: str, **changes: Any) -> Path:
     inner = backend._tokenizer
     inner.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=inner, model_max_length=128,
-        bos_token="<s>", cls_token="<s>", pad_token="<pad>", eos_token="</s>", sep_token="</s>",
-        unk_token="<unk>", mask_token="<mask>",
+        tokenizer_object=inner,
+        model_max_length=128,
+        bos_token="<s>",
+        cls_token="<s>",
+        pad_token="<pad>",
+        eos_token="</s>",
+        sep_token="</s>",
+        unk_token="<unk>",
+        mask_token="<mask>",
         model_input_names=["input_ids", "attention_mask"],
     )
     family = "XLMRoberta" if kind.startswith("XLM") else "Roberta"
     sizes = {
-        **BERT_SIZES, "vocab_size": 800, "intermediate_size": 128, "pad_token_id": 1,
-        "max_position_embeddings": 130, "type_vocab_size": 1, "initializer_range": 0.2,
+        **BERT_SIZES,
+        "vocab_size": 800,
+        "intermediate_size": 128,
+        "pad_token_id": 1,
+        "max_position_embeddings": 130,
+        "type_vocab_size": 1,
+        "initializer_range": 0.2,
     }
     config = getattr(transformers, f"{family}Config")(**{**sizes, **changes})
     return _save(folder, getattr(transformers, kind)(config), tokenizer)
@@ -99,10 +118,10 @@ def save_roberta(folder: Path, kind: str, **changes: Any) -> Path:
 
 def pool(folder: Path, **modes: bool) -> Path:
     """Write sentence-transformers' description of a pooling beside a saved model."""
+    steps = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
     modules = [
-        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-        {"idx": 2, "name": "2", "path": "2_N", "type": "sentence_transformers.models.Normalize"},
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(steps.items())
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 120}))

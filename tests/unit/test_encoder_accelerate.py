@@ -1,5 +1,6 @@
 """What accelerate() does to models it knows and to those it does not."""
 
+# ruff: noqa: ANN401 - Infinity's models have no common type that says what is used here
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,10 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import transformers
-from encoder_support import infer, load, minilm, passages, save_bert, worst_loss
+from encoder_support import (
+    infer,
+    load,
+    minilm,
+    passages,
+    save_bert,
+    transformers,
+    worst_loss,
+)
 
-from appliance.serving import encoder, encoder_tuning
+from appliance.serving import encoder, encoder_tuning, encoder_weights
 from appliance.serving.encoder import accelerate
 from appliance.serving.encoder_tuning import Choice
 
@@ -27,7 +35,9 @@ def assert_untouched(model: Any, holder: Any, reason: str) -> None:
 
 
 def test_unknown_architecture_is_left_alone(tmp_path: Path) -> None:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm())
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        minilm(), model_input_names=["input_ids", "attention_mask"]
+    )
     config = transformers.DistilBertConfig(dim=64, n_heads=4, n_layers=2, hidden_dim=128)
     transformers.DistilBertModel(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -110,7 +120,7 @@ def test_smaller_formats_keep_their_promise_on_real_text(
 def test_choice_is_measured_once_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights = encoder.encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
     cache = tmp_path / "tuning.json"
     first = encoder_tuning.choose(weights, cache)
     assert first.kernel in ("packed", "plain")
@@ -120,7 +130,7 @@ def test_choice_is_measured_once_and_remembered(
 
 @pytest.mark.parametrize("content", ["", "[]", '{"x": 1}', '{"x": {"kernel": "packed"}}', "\0"])
 def test_broken_memory_is_measured_anew(tmp_path: Path, content: str) -> None:
-    weights = encoder.encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
     cache = tmp_path / "tuning.json"
     cache.write_text(content)
     choice = encoder_tuning.choose(weights, cache)
@@ -129,7 +139,7 @@ def test_broken_memory_is_measured_anew(tmp_path: Path, content: str) -> None:
 
 
 def test_other_cpu_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = encoder.encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
     cache = tmp_path / "tuning.json"
     encoder_tuning.choose(weights, cache)
     monkeypatch.setattr(encoder_tuning, "_cpu_model", lambda: "another")

@@ -77,8 +77,13 @@ def test_roberta_embeds_as_stock_does(tmp_path: Path, kind: str) -> None:
 
 def test_shape_of_bge_small_embeds_as_stock_does(tmp_path: Path) -> None:
     folder = save_bert(
-        tmp_path, hidden_size=384, num_hidden_layers=12, num_attention_heads=12,
-        intermediate_size=1536, max_position_embeddings=512, initializer_range=0.05,
+        tmp_path,
+        hidden_size=384,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=1536,
+        max_position_embeddings=512,
+        initializer_range=0.05,
     )
     pool(folder, pooling_mode_cls_token=True)
     assert_same_vectors(both(folder, COMPOSITIONS, Choice("packed", 512)))

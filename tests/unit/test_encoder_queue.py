@@ -57,7 +57,7 @@ def test_text_longer_than_a_chunk_goes_alone() -> None:
 
 
 def test_every_text_is_handed_out_exactly_once() -> None:
-    draw = random.Random(0)
+    draw = random.Random(0)  # noqa: S311 - test data, not a secret
     requests = [
         request([draw.randint(1, 600) for _ in range(draw.randint(1, 30))], draw.random())
         for _ in range(50)
