@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.unit.gate.harness import ALIAS, HOST, Gate, bearer
-from tests.unit.gate.stub import Stub
+from gate_harness import ALIAS, HOST, Gate, bearer
+from gate_stub import Stub
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.unit.gate.harness import Gate, running_gate
-from tests.unit.gate.stub import Stub
+from gate_harness import Gate, running_gate
+from gate_stub import Stub
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.unit.gate.harness import HOST, NAMED_KEY, Gate, basic, bearer, has_ipv6
-from tests.unit.gate.stub import Stub
+from gate_harness import HOST, NAMED_KEY, Gate, basic, bearer, has_ipv6
+from gate_stub import Stub
 
 CLAIMS = (
     ("X-Forwarded-For", "6.6.6.6"),

@@ -22,10 +22,9 @@ from typing import Any, cast
 import bcrypt
 import jinja2
 import pytest
+from gate_certificate import write_certificate
 
-from tests.unit.gate.certificate import write_certificate
-
-REPO = Path(__file__).resolve().parents[3]
+REPO = Path(__file__).resolve().parents[2]
 HOST = "localhost"
 ALIAS = "alias.localhost"
 KEY = "inf-" + "0a1b2c3d" * 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.unit.gate.harness import HOST, KEY, Gate, basic, bearer, exchange, parse
+from gate_harness import HOST, KEY, Gate, basic, bearer, exchange, parse
 
 BURST = 600
 

@@ -6,8 +6,7 @@ import base64
 import json
 
 import pytest
-
-from tests.unit.gate.harness import HOST, KEY, NAMED_KEY, PASSWORD, Gate, basic, bearer, parse
+from gate_harness import HOST, KEY, NAMED_KEY, PASSWORD, Gate, basic, bearer, parse
 
 
 def test_a_line_says_who_what_and_how_long(gate: Gate) -> None:

@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
-
-from tests.unit.gate.harness import HOST, KEY, Answer, Gate, bearer, running_gate
-from tests.unit.gate.stub import Stub
+from gate_harness import HOST, KEY, Answer, Gate, bearer, running_gate
+from gate_stub import Stub
 
 CAP = 32 * 1024 * 1024
 
@@ -178,7 +176,7 @@ def test_a_server_that_takes_too_long_is_504(tmp_path: Path, own_stub: Stub) -> 
 @contextmanager
 def sdk(gate: Gate, key: str = KEY, **headers: str) -> Iterator[openai.OpenAI]:
     context = ssl.create_default_context(cafile=str(gate.certificate))
-    with httpx.Client(verify=context, trust_env=False) as transport:
+    with openai.DefaultHttpxClient(verify=context, trust_env=False) as transport:
         yield openai.OpenAI(
             base_url=f"https://{HOST}:{gate.https_port}/v1",
             api_key=key,

@@ -6,9 +6,8 @@ import socket
 import ssl
 
 import pytest
-
-from tests.unit.gate.harness import ALIAS, HOST, Gate, bearer, exchange
-from tests.unit.gate.stub import Stub
+from gate_harness import ALIAS, HOST, Gate, bearer, exchange
+from gate_stub import Stub
 
 STRANGE = ("evil.example", "127.0.0.1", "localhost.evil.example", "xlocalhost", "_", "[::1]")
 

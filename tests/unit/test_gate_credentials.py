@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-
-from tests.unit.gate.harness import (
+from gate_harness import (
     KEY,
     KEY_OFF,
     NAMED_KEY,
@@ -17,7 +16,7 @@ from tests.unit.gate.harness import (
     bearer,
     write_login,
 )
-from tests.unit.gate.stub import Stub
+from gate_stub import Stub
 
 GATED = (
     "/",
