@@ -88,6 +88,7 @@ class Stub:
 def _handler(seen: list[Seen]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
