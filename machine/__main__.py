@@ -65,7 +65,9 @@ def parser() -> argparse.ArgumentParser:
     verb("down", down)
     verb("logs", logs).add_argument("argv", nargs="*", metavar="ARGUMENT")
     verb("list", list_)
-    verb("run", run)
+    verb("run", run).add_argument(
+        "--mode", choices=("auto", "machine", "processes"), default="auto"
+    )
     for name, added in verbs.choices.items():
         if name not in {"build", "list"}:
             added.add_argument("--name", default=names.DEFAULT)
@@ -143,7 +145,7 @@ def list_(_: argparse.Namespace) -> int:
 def run(options: argparse.Namespace) -> int:
     from machine.run_command import run as run_in_foreground  # noqa: PLC0415 - only when asked to
 
-    return run_in_foreground(options.name)
+    return run_in_foreground(options.name, options.mode)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ machine.down()
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.errors import ApplianceError
-from machine import inside, lifecycle, names, network, overlay, pids, ready, record
+from machine import creation, inside, lifecycle, names, network, pids, ready, record
 from machine.inside import Finished
 from machine.names import Place
 from machine.record import MetadataFile, Record
@@ -68,47 +67,13 @@ class Machine:
                 f"`python3 -m machine down --name {name}` removes it.",
             )
         if not machine.place.record.exists():
-            machine._create(source, suite)
-        machine._set_metadata(imds, imds_file, no_imds=no_imds)
+            creation.create(machine.place, source, suite)
+        creation.choose_metadata(machine.place, imds, imds_file, none=no_imds)
         lifecycle.start(machine.place, machine.record)
         machine.wait_up()
         if wait:
             machine.wait_ready(timeout)
         return machine
-
-    def _create(self, source: str | None, suite: str | None) -> None:
-        lifecycle.remove(self.place)  # a half-made one of that name
-        if source is None:
-            from machine.build import build  # noqa: PLC0415 - only a new machine needs an image
-
-            image = build(suite)
-            base = Record(0, "", tuple(map(str, image.layers)), image.key, image.suite,
-                          image.model, None)  # fmt: skip
-        else:
-            original = names.place(source)
-            base = record.load(original)
-            overlay.clone(original, self.place)
-        self.place.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lifecycle.make_key(self.place)
-        record.save(self.place, base.renewed("i-0" + secrets.token_hex(8)))
-
-    def _set_metadata(
-        self, imds: Mapping[str, object] | None, file: Path | None, *, no_imds: bool
-    ) -> None:
-        mine = self.place.metadata
-        if imds is not None or not mine.exists():
-            MetadataFile(mine).replace(imds if imds is not None else self._public_identity())
-        served = None if no_imds else str((file or mine).absolute())
-        record.save(self.place, self.record.serving(served))
-
-    def _public_identity(self) -> Mapping[str, object]:
-        """Names that no resolver knows: RFC 2606 keeps .test free, RFC 5737 the address."""
-        number = 1 + secrets.randbelow(254)
-        return {
-            "instance-id": self.record.instance_id,
-            "public-hostname": f"ec2-203-0-113-{number}.compute.test",
-            "public-ipv4": f"203.0.113.{number}",
-        }
 
     @classmethod
     def all(cls) -> list[Machine]:

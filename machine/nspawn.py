@@ -86,5 +86,5 @@ def exec_argv(
         "--property=WorkingDirectory=~",
         "--setenv=LANG=C.UTF-8",
         *(["--pty", f"--setenv=TERM={terminal}"] if terminal else ["--pipe"]),
-        "--", *command,
+        "--", *(word.replace("$", "$$") for word in command),  # systemd would expand variables
     ]  # fmt: skip
