@@ -1,0 +1,79 @@
+"""The tail that first boot and every command share: activate, then verify."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from appliance import identity, verify
+from appliance.activate import NewFile, activated
+from appliance.errors import ApplianceError
+from appliance.gate import Gate
+from appliance.paths import Paths
+from appliance.settings import Settings
+
+LOCK_PATIENCE = 60.0  # seconds
+
+
+def apply(files: Sequence[NewFile], settings: Settings, gate: Gate) -> None:
+    """Put the files in place, and keep them only if nginx takes them and the gate holds.
+
+    Where nginx does not run yet, its start runs the same check of the gate.
+
+    Raises:
+        ApplianceError: what failed; everything is as it was before.
+    """
+    with activated(files, gate):
+        if gate.running():
+            verify.require(target(settings, gate.paths))
+
+
+def target(settings: Settings, paths: Paths) -> verify.Target:
+    """The gate with the credentials it has now.
+
+    The password counts only while it is the one whose hash nginx has: an operator may have
+    changed the login by hand and left the credentials file as it was.
+    """
+    import bcrypt  # noqa: PLC0415 - the commands that need no probe do not pay for it
+
+    password = identity.read_credentials(paths).get("INFINITY_PASSWORD", "")
+    hashed = _hash_of(identity.USERNAME, paths.htpasswd)
+    try:
+        known = bool(password and hashed) and bcrypt.checkpw(password.encode(), hashed.encode())
+    except ValueError:  # another kind of hash
+        known = False
+    return verify.Target(settings, paths, verify.first_key(paths), password if known else None)
+
+
+def _hash_of(user: str, htpasswd: Path) -> str:
+    for line in htpasswd.read_text("utf-8").splitlines():
+        name, _, hashed = line.partition(":")
+        if name == user:
+            return hashed
+    return ""
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that first boot and the commands share; it ends with the process.
+
+    Raises:
+        ApplianceError: another one holds it for too long.
+    """
+    with path.open("w") as file:
+        deadline = time.monotonic() + LOCK_PATIENCE
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise ApplianceError(
+                        "Another change of this instance is under way.",
+                        "Wait for it to end, then try again.",
+                    ) from error
+                time.sleep(0.1)
+        yield

@@ -1,0 +1,82 @@
+"""nginx as this appliance runs it: where, by which program, and the two things asked of it."""
+
+from __future__ import annotations
+
+import grp
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.errors import ApplianceError
+from appliance.paths import Paths
+from appliance.run import run
+
+WORKER_GROUP = "www-data"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """nginx below ``paths.root``: systemd's service on an instance, else a plain process.
+
+    ``program`` is nginx's name on PATH, or its path.
+    """
+
+    paths: Paths
+    program: str = "nginx"
+
+    @property
+    def is_service(self) -> bool:
+        return self.paths.root == Path("/")
+
+    @property
+    def secret_owner(self) -> tuple[int, int]:
+        """Who owns what nginx's master, or the plain process, reads."""
+        return (0, 0) if self.is_service else (os.geteuid(), os.getegid())
+
+    @property
+    def login_owner(self) -> tuple[int, int]:
+        """Who owns the password file: nginx's workers read it at each request."""
+        if not self.is_service:
+            return self.secret_owner
+        try:
+            return (0, grp.getgrnam(WORKER_GROUP).gr_gid)
+        except KeyError as error:
+            raise ApplianceError(
+                f"There is no group {WORKER_GROUP}.", "Reinstall the nginx package."
+            ) from error
+
+    def test(self) -> None:
+        """Have nginx read its whole configuration.
+
+        Raises:
+            ApplianceError: nginx refuses it; the message says where.
+        """
+        done = run([*self._command(), "-t", "-q"], check=False)
+        if done.returncode != 0:
+            said = [line for line in done.stderr.splitlines() if "[emerg]" in line]
+            detail = said[0].partition("[emerg] ")[2] if said else done.stderr.strip()[-300:]
+            raise ApplianceError(
+                f"nginx refuses its configuration: {detail}.",
+                "Mend the file it names (`sudo nginx -t` shows all of it), "
+                "then run `systemctl start infinity-firstboot`.",
+            )
+
+    def running(self) -> bool:
+        """Whether systemd has nginx up; a plain process is its starter's business."""
+        if not self.is_service:
+            return False
+        return (
+            run(["systemctl", "is-active", "--quiet", "nginx.service"], check=False).returncode == 0
+        )
+
+    def reload(self) -> None:
+        """Have the running nginx take the new files; connections stay up."""
+        run(["systemctl", "reload", "nginx.service"], hint="See `journalctl -u nginx`.")
+
+    def _command(self) -> list[str]:
+        if self.is_service:
+            return [self.program]
+        configuration = self.paths.nginx / "local.conf"
+        as_root = ["-g", "user root;"] if os.geteuid() == 0 else []
+        root = ["-p", str(self.paths.root), "-c", str(configuration)]
+        return [self.program, "-e", "stderr", *root, *as_root]

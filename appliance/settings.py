@@ -1,0 +1,143 @@
+"""What is served and where: chosen by the operator, or implied by the facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance import names
+from appliance.errors import ApplianceError
+from appliance.facts import Facts
+from appliance.files import write_atomic
+from appliance.paths import Paths
+
+DEFAULT_MODEL_HINT = "Set MODEL=owner/name in it, as the user guide's step 10 shows."
+
+
+@dataclass(frozen=True)
+class Ports:
+    """TCP ports: nginx's two, and the server's on loopback."""
+
+    https: int = 443
+    http: int = 80
+    upstream: int = 7997
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything the rendered files depend on but the secrets.
+
+    ``hostname`` and ``aliases`` are in the form of ``names.normal``. ``followed`` means that
+    the name came from metadata and follows the instance. ``issued`` holds the SHA-256
+    fingerprints of the certificates we made: any other one is the operator's.
+    """
+
+    hostname: str
+    model: str
+    followed: bool
+    aliases: tuple[str, ...] = ()
+    ports: Ports = Ports()
+    ipv6: bool = True
+    issued: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        port = "" if self.ports.https == 443 else f":{self.ports.https}"  # noqa: PLR2004
+        return f"https://{self.hostname}{port}/"
+
+
+def choose(
+    facts: Facts, paths: Paths, ports: Ports, *, ipv6: bool, previous: Settings | None
+) -> Settings:
+    """Decide the settings of this boot.
+
+    The operator's host name wins; then what metadata says now; then, where metadata is
+    silent, the name that was served before.
+
+    Raises:
+        ApplianceError: there is no name to serve, or a name or the model line is unusable.
+    """
+    chosen = operator_hostname(paths.hostname)
+    name = chosen or facts.best_name
+    followed = chosen is None
+    if name is None and previous is not None:
+        name, followed = previous.hostname, previous.followed
+    if name is None:
+        why = (
+            facts.problem.message if facts.problem else "Instance metadata has no name or address."
+        )
+        raise ApplianceError(
+            f"There is no host name to serve. {why}",
+            f"Write a DNS name into {paths.hostname}, or mend the metadata service, "
+            "then run `systemctl start infinity-firstboot`.",
+        )
+    return Settings(
+        hostname=name,
+        model=configured_model(paths.server_env),
+        followed=followed,
+        aliases=previous.aliases if previous else (),
+        ports=ports,
+        ipv6=ipv6,
+        issued=previous.issued if previous else (),
+    )
+
+
+def operator_hostname(path: Path) -> str | None:
+    """The name that the operator wrote down, or None."""
+    try:
+        written = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ApplianceError(
+            f"{path} cannot be read.", "It holds one host name as text."
+        ) from error
+    lines = [line.strip() for line in written.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not lines:
+        return None
+    if len(lines) > 1:
+        raise ApplianceError(f"{path} has more than one line.", "It holds one host name.")
+    try:
+        return names.normal(lines[0])
+    except ApplianceError as error:
+        raise ApplianceError(f"{path}: {error.message}", error.hint) from error
+
+
+def configured_model(path: Path) -> str:
+    """The first model of the MODEL line, without its revision: what clients name."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ApplianceError(f"{path} cannot be read.", DEFAULT_MODEL_HINT) from error
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "MODEL":
+            model = value.strip().strip("\"'").split(";")[0].partition("@")[0].strip()
+            if model:
+                return model
+    raise ApplianceError(f"{path} names no model.", DEFAULT_MODEL_HINT)
+
+
+def load(paths: Paths) -> Settings | None:
+    """The settings of the last boot; None when there are none that can be used."""
+    try:
+        raw = json.loads(paths.settings.read_text("utf-8"))
+        return Settings(
+            **{
+                **raw,
+                "aliases": tuple(raw["aliases"]),
+                "issued": tuple(raw["issued"]),
+                "ports": Ports(**raw["ports"]),
+            }
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # lost or of another release: they are chosen anew
+
+
+def save(settings: Settings, paths: Paths) -> None:
+    """Remember them for the next boot and for the commands."""
+    text = json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
+    write_atomic(paths.settings, text, 0o600)

@@ -1,0 +1,144 @@
+"""Names in, key and self-signed certificate out; nothing is read or written here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import ipaddress
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from appliance import names
+from appliance.errors import ApplianceError
+
+ORGANIZATION = "cloudimg"
+VALIDITY = dt.timedelta(days=825)  # the longest that Apple's clients accept
+BACKDATED = dt.timedelta(hours=1)  # a client's clock may be slow
+LONGEST_COMMON_NAME = 64  # characters, RFC 5280 appendix A
+
+
+def new_key() -> bytes:
+    """An ECDSA P-256 private key, PEM (PKCS #8, not encrypted)."""
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def self_signed(key_pem: bytes, hosts: Sequence[str], now: dt.datetime) -> bytes:
+    """A certificate for ``hosts``, PEM.
+
+    It is its own trust anchor: clients get it as their CA file. So it carries what a strict
+    verifier asks for (X509_V_FLAG_X509_STRICT, Python's default since 3.13) and yet may not
+    sign others.
+
+    Args:
+        key_pem: the private key to sign with.
+        hosts: DNS names or IP addresses in the form of ``names.normal``; the first one is
+            the subject.
+        now: the present time, with its zone.
+    """
+    key = _private_key(key_pem)
+    public = key.public_key()
+    identifier = x509.SubjectKeyIdentifier.from_public_key(public)
+    name = _subject(hosts[0])
+    start = now - BACKDATED
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + VALIDITY)
+        .add_extension(
+            x509.SubjectAlternativeName([_alternative(h) for h in hosts]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(identifier, critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier),
+            critical=False,
+        )
+    )
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def fingerprint(certificate_pem: bytes) -> str:
+    """SHA-256 of the first certificate in the file, hex; "" when there is none."""
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+    except ValueError:
+        return ""
+    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+def belongs(key_pem: bytes, certificate_pem: bytes) -> bool:
+    """Whether the private key is that of the certificate."""
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+        key = serialization.load_pem_private_key(key_pem, None)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return key.public_key() == certificate.public_key()
+
+
+def covers(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
+    """Whether the certificate's alternative names hold every one of ``hosts``, literally."""
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    return all(_alternative(host) in found for host in hosts)
+
+
+def _private_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+    except (ValueError, TypeError) as error:
+        raise ApplianceError("The TLS key is not a readable PEM key.", _KEY_HINT) from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ApplianceError("The TLS key is not one that this appliance made.", _KEY_HINT)
+    return key
+
+
+_KEY_HINT = "Remove /etc/ssl/infinity/infinity.key and .crt; first boot makes new ones."
+
+
+def _subject(host: str) -> x509.Name:
+    """CN, then O. A name too long for a CN is left to the alternative name, which clients read."""
+    plain = host.strip("[]")
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION)]
+    if len(plain) <= LONGEST_COMMON_NAME:
+        attributes.insert(0, x509.NameAttribute(NameOID.COMMON_NAME, plain))
+    return x509.Name(attributes)
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    address = names.as_address(host)
+    if address is not None:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    return x509.DNSName(host)
+
+
+def _key_usage() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

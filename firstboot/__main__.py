@@ -1,0 +1,97 @@
+"""`python -m firstboot`: gives this instance its identity, and follows its name.
+
+Runs at every boot, before nginx. Everything is made once for an instance; a boot with
+nothing to do only looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from appliance import facts, settings
+from appliance.apply import apply, locked
+from appliance.errors import ApplianceError
+from appliance.gate import Gate
+from appliance.imds import DEFAULT_URL, Imds
+from appliance.paths import Paths
+from appliance.settings import Ports
+from firstboot import stamp as stamps
+from firstboot import steps
+
+
+def boot(gate: Gate, imds: Imds, ports: Ports) -> str:
+    """The whole sequence.
+
+    Returns:
+        The URL that is served.
+
+    Raises:
+        ApplianceError: what failed; the next run goes on from there.
+    """
+    paths = gate.paths
+    steps.make_folders(paths)
+    with locked(paths.lock):
+        known = facts.gather(imds, paths)
+        stamp = steps.recognise(known, paths)
+        previous = settings.load(paths)
+        wanted = settings.choose(known, paths, ports, ipv6=has_ipv6(), previous=previous)
+        if steps.nothing_to_do(stamp, wanted, previous, paths):
+            gate.test()
+            return wanted.url
+        stamps.save(replace(stamp, done=False), paths)
+        who = steps.ensure_credentials(wanted, gate)
+        certificate, wanted = steps.certificate_for(wanted, gate)
+        settings.save(wanted, paths)
+        apply([*steps.files_for(wanted, who, gate), *certificate], wanted, gate)
+        stamps.save(replace(stamp, done=True), paths)
+    return wanted.url
+
+
+def main() -> int:
+    options = arguments()
+    gate = Gate(Paths(options.root.absolute()), options.nginx)
+    ports = Ports(options.https_port, options.http_port, options.upstream_port)
+    try:
+        url = boot(gate, Imds(options.imds_url), ports)
+    except ApplianceError as error:
+        print(f"infinity-firstboot: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(
+            f"infinity-firstboot: {error.filename or 'the system'}: {error.strerror}. "
+            "Hint: mend that, then run `systemctl start infinity-firstboot`.",
+            file=sys.stderr,
+        )
+        return 1
+    print(f"infinity-firstboot: Infinity is served at {url}")
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    """On an instance there are none; a first look without a machine has its own places."""
+    parser = argparse.ArgumentParser(prog="firstboot", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path("/"))
+    parser.add_argument("--imds-url", default=DEFAULT_URL)
+    parser.add_argument("--nginx", default="nginx", help="nginx's program")
+    parser.add_argument("--https-port", type=int, default=Ports.https)
+    parser.add_argument("--http-port", type=int, default=Ports.http)
+    parser.add_argument("--upstream-port", type=int, default=Ports.upstream)
+    return parser.parse_args()
+
+
+def has_ipv6() -> bool:
+    """Whether nginx may listen on [::]."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

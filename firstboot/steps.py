@@ -1,0 +1,160 @@
+"""The steps of a boot. Each leaves a state from which the next boot can go on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+from appliance import identity, render
+from appliance.activate import NewFile
+from appliance.facts import Facts
+from appliance.files import remove, write_atomic
+from appliance.gate import Gate
+from appliance.identity import Identity
+from appliance.paths import Paths
+from appliance.settings import Settings
+from firstboot import stamp as stamps
+from firstboot.stamp import Stamp
+
+ISSUED_KEPT = 4  # fingerprints; two would do
+
+
+def make_folders(paths: Paths) -> None:
+    """The folders that are ours; on an instance the packages and units have made them."""
+    for path, mode in (
+        (paths.credentials.parent, 0o700),
+        (paths.state, 0o700),
+        (paths.certificate.parent, 0o755),
+        (paths.lock.parent, 0o755),
+    ):
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+
+
+def recognise(facts: Facts, paths: Paths) -> Stamp:
+    """The stamp of this instance; a disk that another one left loses its identity first.
+
+    The order matters for a power cut: until the new stamp is written, the next boot forgets
+    again; from then on, whatever credentials file there is was made for this instance. On a
+    disk without a stamp, what is there came from user data and stays.
+    """
+    stamp = stamps.load(paths)
+    if stamp is not None and stamp.is_of(facts, paths):
+        return adopt(stamp, facts, paths)
+    if stamp is not None:
+        forget_identity(paths)
+        renew_machine_id(paths)
+    stamp = Stamp(facts.instance_id, stamps.machine_hash(paths), done=False)
+    stamps.save(stamp, paths)
+    return stamp
+
+
+def adopt(stamp: Stamp, facts: Facts, paths: Paths) -> Stamp:
+    """An instance that could not tell its id before may be able to now."""
+    if stamp.instance_id is not None or facts.instance_id is None:
+        return stamp
+    known = replace(stamp, instance_id=facts.instance_id)
+    stamps.save(known, paths)
+    return known
+
+
+def forget_identity(paths: Paths) -> None:
+    """Nothing that another instance accepts or proves itself with may live on in this one."""
+    for path in (
+        paths.nginx_site,
+        paths.api_key_map,
+        paths.htpasswd,
+        paths.certificate,
+        paths.certificate_key,
+        paths.credentials,
+        paths.settings,
+    ):
+        remove(path)
+        remove(path.with_name(f".{path.name}.before"))
+
+
+def renew_machine_id(paths: Paths) -> None:
+    """A copy of a disk would share the original's; systemd makes one only where there is none."""
+    write_atomic(paths.machine_id, uuid.uuid4().hex + "\n", 0o444)
+
+
+def ensure_credentials(settings: Settings, gate: Gate) -> Identity | None:
+    """The secrets of this instance, in the credentials file before anything accepts them.
+
+    None when the operator has deleted or rewritten that file: nginx has what it needs.
+    """
+    paths = gate.paths
+    known = identity.load(paths)
+    if known is not None:
+        return known
+    if paths.api_key_map.exists() and paths.htpasswd.exists():
+        return None
+    made = identity.create()
+    write_atomic(paths.credentials, render.credentials(settings, made), 0o600, gate.secret_owner)
+    return made
+
+
+def nothing_to_do(
+    stamp: Stamp, settings: Settings, previous: Settings | None, paths: Paths
+) -> bool:
+    """Whether the last boot's work is whole and still right."""
+    files = (
+        paths.nginx_site,
+        paths.api_key_map,
+        paths.htpasswd,
+        paths.certificate,
+        paths.certificate_key,
+    )
+    return stamp.done and settings == previous and all(path.exists() for path in files)
+
+
+def files_for(settings: Settings, who: Identity | None, gate: Gate) -> list[NewFile]:
+    """Everything that is not as it should be, except the certificate."""
+    paths = gate.paths
+    files = []
+    if who is not None and not paths.api_key_map.exists():
+        files.append(NewFile(paths.api_key_map, render.key_map(who), 0o600, gate.secret_owner))
+    if who is not None and not paths.htpasswd.exists():
+        files.append(NewFile(paths.htpasswd, identity.htpasswd_line(who), 0o640, gate.login_owner))
+    files.append(
+        NewFile(paths.nginx_site, render.site(settings, paths.templates), 0o644, gate.secret_owner)
+    )
+    if paths.credentials.exists():
+        text = paths.credentials.read_text("utf-8")
+        true = render.updated_credentials(text, settings)
+        if true != text:
+            files.append(NewFile(paths.credentials, true, 0o600, gate.secret_owner))
+    return files
+
+
+def certificate_for(settings: Settings, gate: Gate) -> tuple[list[NewFile], Settings]:
+    """A certificate for the names, unless the one that is there is right or the operator's.
+
+    Returns:
+        The files to write, and the settings that remember the new certificate as ours.
+    """
+    from appliance import tls  # noqa: PLC0415 - a boot with nothing to do does not pay for it
+
+    paths = gate.paths
+    hosts = [settings.hostname, *settings.aliases]
+    key, present = _read(paths.certificate_key), _read(paths.certificate)
+    if present and tls.fingerprint(present) not in settings.issued:
+        return [], settings  # the operator's: nginx's test says if it is broken
+    if present and key and tls.belongs(key, present) and tls.covers(present, hosts):
+        return [], settings
+    key = key or tls.new_key()
+    made = tls.self_signed(key, hosts, dt.datetime.now(dt.UTC))
+    files = [
+        NewFile(paths.certificate_key, key, 0o600, gate.secret_owner),
+        NewFile(paths.certificate, made, 0o644, gate.secret_owner),
+    ]
+    issued = (*settings.issued, tls.fingerprint(made))[-ISSUED_KEPT:]
+    return files, replace(settings, issued=issued)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
