@@ -13,6 +13,7 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from infinity_emb.args import EngineArgs
 from infinity_emb.inference.select_model import select_model
@@ -62,7 +63,7 @@ def infer(model: Any, inputs: list[Any]) -> Any:
     return model.encode_post(model.encode_core(model.encode_pre(inputs)))
 
 
-def worst_loss(ours: np.ndarray, stock: np.ndarray) -> float:
+def worst_loss(ours: npt.NDArray[np.float32], stock: npt.NDArray[np.float32]) -> float:
     """The largest 1 - cosine over the rows, computed in double precision."""
     a, b = ours.astype(np.float64), stock.astype(np.float64)
     cosine = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
