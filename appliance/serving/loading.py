@@ -34,7 +34,8 @@ def engine_args(config: ServingConfig, source: ModelSource) -> EngineArgs:
         trust_remote_code=False,
         engine="torch",
         device="cpu",
-        dtype=config.dtype,
+        # The encoder makes these two itself, from float32 weights.
+        dtype="float32" if config.dtype in ("bfloat16", "int8") else config.dtype,
         embedding_dtype="float32",
         bettertransformer=False,
         model_warmup=False,

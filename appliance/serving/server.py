@@ -11,6 +11,7 @@ import sys
 
 from appliance.errors import ApplianceError
 from appliance.serving import config, loading, notify, process
+from appliance.serving.encoder_environment import ENVIRONMENT
 
 CANARY_SECONDS = 5.0
 
@@ -25,6 +26,7 @@ def prepare_environment() -> None:
         TOKENIZERS_PARALLELISM="false",
         INFINITY_REDIRECT_SLASH="",
         INFINITY_URL_PREFIX="",
+        **ENVIRONMENT,
     )
 
 
@@ -36,7 +38,10 @@ def main() -> None:
     import uvicorn
     from infinity_emb import create_server
 
+    from appliance.serving import encoder_batching
+
     torch.set_num_threads(process.physical_cores())
+    encoder_batching.install()
     app = create_server(
         engine_args_list=[loading.engine_args(settings, m) for m in settings.models]
     )
