@@ -20,6 +20,9 @@ class Tokens(Protocol):
     def split(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
         """Each input as a piece that ``features`` takes, and its number of tokens."""
 
+    def read(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int], list[bool]]:
+        """The same, and for each input whether it was longer than the model's window."""
+
     def features(self, pieces: Sequence[Any]) -> Any:  # noqa: ANN401 - what encode_core takes
         """What the model's ``encode_core`` takes for these pieces together."""
 
@@ -53,9 +56,14 @@ class Encoded:
 
     def split(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
         """Token ids and types of each input, (2, tokens) int64."""
+        pieces, lengths, _ = self.read(inputs)
+        return pieces, lengths
+
+    def read(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int], list[bool]]:
+        """The same, and which inputs were cut."""
         encodings = self._backend.encode_batch([self._clean(item) for item in inputs])
         pieces = [np.array([e.ids, e.type_ids], dtype=np.int64) for e in encodings]
-        return pieces, [piece.shape[1] for piece in pieces]
+        return pieces, [piece.shape[1] for piece in pieces], [bool(e.overflowing) for e in encodings]
 
     def features(self, pieces: Sequence[Any]) -> dict[str, Tensor]:
         """The padded batch, (texts, longest) each, that a transformers model takes."""
@@ -83,6 +91,10 @@ class Whole:
 
     def split(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
         return list(inputs), self._counter.split(inputs)[1]
+
+    def read(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int], list[bool]]:
+        _, lengths, cut = self._counter.read(inputs)
+        return list(inputs), lengths, cut
 
     def features(self, pieces: Sequence[Any]) -> list[Any]:
         return list(pieces)
