@@ -100,4 +100,5 @@ if __name__ == "__main__":
         main()
     except ApplianceError as error:
         print(error, file=sys.stderr)
-        sys.exit(1)
+        # infinity.service is not restarted over this: only a change by someone mends it.
+        sys.exit(os.EX_CONFIG)
