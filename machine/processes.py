@@ -76,7 +76,8 @@ def start(parts: Group, paths: Paths, python: Path, nginx: Path) -> None:
     emulator = _emulator(parts, paths)
     run_program(
         [python, "-m", "firstboot", "--root", paths.root, "--imds-url", emulator,
-         "--https-port", str(HTTPS), "--http-port", str(HTTP), "--upstream-port", str(UPSTREAM)],
+         "--nginx", nginx, "--https-port", str(HTTPS), "--http-port", str(HTTP),
+         "--upstream-port", str(UPSTREAM)],
         cwd=CHECKOUT,
     )  # fmt: skip
     configuration = paths.nginx / "local.conf"
