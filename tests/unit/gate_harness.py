@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import http.client
 import io
 import json
@@ -20,9 +21,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import bcrypt
-import jinja2
 import pytest
-from gate_certificate import write_certificate
+
+from appliance import render, tls
+from appliance.settings import Ports, Settings
 
 REPO = Path(__file__).resolve().parents[2]
 HOST = "localhost"
@@ -190,32 +192,27 @@ def lay_out(root: Path, *, https_port: int, http_port: int, upstream_port: int) 
         (root / folder).mkdir(parents=True)
     etc = root / "etc/nginx"
     shutil.copytree(REPO / "nginx", etc)
-    write_certificate(root / "etc/ssl/infinity", HOST, ALIAS)
-    (etc / "infinity-site.conf").write_text(
-        render_site(https_port=https_port, http_port=http_port, upstream_port=upstream_port)
+    write_certificate(root / "etc/ssl/infinity")
+    settings = Settings(
+        hostname=HOST,
+        model="owner/name",
+        followed=False,
+        aliases=(ALIAS,),
+        ports=Ports(https_port, http_port, upstream_port),
+        ipv6=has_ipv6(),
     )
+    (etc / "infinity-site.conf").write_text(render.site(settings, REPO / "templates"))
     (etc / "infinity-apikey.map").write_text(
         f'"Bearer {KEY}" 1;\n"Bearer {NAMED_KEY}" Search-Team;\n"Bearer {KEY_OFF}" 0;\n'
     )
     write_login(etc, USER, PASSWORD)
 
 
-def render_site(*, https_port: int, http_port: int, upstream_port: int) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(REPO / "templates"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - nginx configuration is no HTML
-    )
-    return environment.get_template("infinity-site.conf.j2").render(
-        hostname=HOST,
-        aliases=[ALIAS],
-        https_port=https_port,
-        http_port=http_port,
-        redirect_port_suffix=f":{https_port}",
-        upstream_port=upstream_port,
-        ipv6=has_ipv6(),
-    )
+def write_certificate(folder: Path) -> None:
+    key = tls.new_key()
+    made = tls.self_signed(key, [HOST, ALIAS], dt.datetime.now(dt.UTC))
+    (folder / "infinity.key").write_bytes(key)
+    (folder / "infinity.crt").write_bytes(made)
 
 
 def write_login(etc: Path, user: str, password: str, cost: int = 5) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -64,6 +66,17 @@ REPLIES = {
 }
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """nginx may close on us at any time; anything else is worth a traceback."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @dataclass
 class Stub:
     """The server; a context manager. ``seen`` grows by one for each request."""
@@ -72,8 +85,7 @@ class Stub:
     seen: list[Seen] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self.seen))
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", self.port), _handler(self.seen))
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
