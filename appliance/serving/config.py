@@ -78,7 +78,8 @@ def from_environment(environ: Mapping[str, str]) -> ServingConfig:
     dtype = environ.get("DTYPE", "").strip() or "auto"
     if dtype not in DTYPES:
         raise ApplianceError(
-            f"DTYPE={dtype} is not known.", f"Set DTYPE in {ENV_FILE} to one of {', '.join(DTYPES)}."
+            f"DTYPE={dtype} is not known.",
+            f"Set DTYPE in {ENV_FILE} to one of {', '.join(DTYPES)}.",
         )
     port = environ.get("INFINITY_PORT", "").strip() or str(DEFAULT_PORT)
     if not (port.isdecimal() and 0 < int(port) < 2**16):

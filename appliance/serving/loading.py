@@ -1,25 +1,104 @@
-"""Models from the cache, loaded by Infinity."""
+"""Models from the cache, loaded by Infinity and run by the padding-free encoder."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import json
 import logging
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from infinity_emb import EngineArgs
+from infinity_emb.inference import select_model
+from infinity_emb.primitives import Device, Dtype, EmbeddingDtype, InferenceEngine
 
 from appliance.errors import ApplianceError
-from appliance.serving.config import ModelSource, ServingConfig
-
-if TYPE_CHECKING:
-    from infinity_emb import EngineArgs
+from appliance.serving.config import ENV_FILE, ModelSource, ServingConfig
+from appliance.serving.encoder import accelerate
+from appliance.serving.metrics import Metrics
+from appliance.serving.models import TASKS, Served
+from appliance.serving.passes import Passes
 
 log = logging.getLogger("appliance.serving")
 
+# Where a model's files declare the smaller sizes of its vectors.
+_DECLARATIONS = ("config.json", "config_sentence_transformers.json")
+_MATRYOSHKA = ("matryoshka_dimensions", "matryoshka_dims")
 
-def engine_args(config: ServingConfig, source: ModelSource) -> EngineArgs:
-    """Infinity's description of one model: CPU, no remote code, no full-batch warm-up."""
-    from infinity_emb import EngineArgs  # noqa: PLC0415 - costs seconds; fetch must not pay them
 
+def load(
+    config: ServingConfig,
+    source: ModelSource,
+    passes: Passes,
+    metrics: Metrics,
+    suspect: Callable[[], None],
+) -> Served:
+    """One model, ready to run; the rest as ``Served`` takes it.
+
+    Raises:
+        ApplianceError: it is not in the cache, cannot be loaded, or does nothing with text.
+    """
+    started = time.monotonic()
+    snapshot = _snapshot(config, source)
+    try:
+        [model], _, _ = select_model(engine_args(snapshot, source, config.dtype))
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ApplianceError(
+            f"The model {source.repo} cannot be loaded: {reason}",
+            f"Choose another model in {ENV_FILE}; code from a model's repository never runs here.",
+        ) from error
+    if not set(TASKS) & set(model.capabilities):
+        raise ApplianceError(
+            f"The model {source.repo} does not embed, rank or classify text.",
+            f"Choose another model in {ENV_FILE}.",
+        )
+    log.info("%s: %s", source.served_name, accelerate(model))
+    metrics.load.labels(source.served_name).set(time.monotonic() - started)
+    return Served(
+        source.served_name,
+        model,
+        passes,
+        metrics,
+        suspect=suspect,
+        matryoshka=matryoshka(snapshot),
+    )
+
+
+def engine_args(snapshot: Path, source: ModelSource, dtype: str) -> EngineArgs:
+    """Infinity's description of a model: on the CPU, no remote code, no full-batch warm-up.
+
+    Given the folder instead of the id, no library looks the id up on the hub.
+    """
+    return EngineArgs(
+        model_name_or_path=str(snapshot),
+        served_model_name=source.served_name,
+        trust_remote_code=False,
+        engine=InferenceEngine.torch,
+        device=Device.cpu,
+        # The encoder makes these two itself, from float32 weights.
+        dtype=Dtype.float32 if dtype in ("bfloat16", "int8") else Dtype(dtype),
+        embedding_dtype=EmbeddingDtype.float32,
+        bettertransformer=False,
+        model_warmup=False,
+        compile=False,
+    )
+
+
+def matryoshka(snapshot: Path) -> tuple[int, ...]:
+    """The sizes to which the model's configuration says its vectors can be cut."""
+    sizes: set[int] = set()
+    for name in _DECLARATIONS:
+        path = snapshot / name
+        declared: Any = json.loads(path.read_text()) if path.is_file() else {}
+        for key in _MATRYOSHKA:
+            values = declared.get(key) or []
+            sizes.update(size for size in values if isinstance(size, int) and size > 0)
+    return tuple(sorted(sizes))
+
+
+def _snapshot(config: ServingConfig, source: ModelSource) -> Path:
     snapshot = source.snapshot(config.hub)
     if snapshot is None:
         raise ApplianceError(
@@ -27,25 +106,4 @@ def engine_args(config: ServingConfig, source: ModelSource) -> EngineArgs:
             "`systemctl restart infinity.service` downloads it, given outbound HTTPS to "
             "huggingface.co; `journalctl -u infinity-model` says what went wrong.",
         )
-    return EngineArgs(
-        model_name_or_path=source.repo,
-        revision=source.revision or None,
-        served_model_name=source.served_name,
-        trust_remote_code=False,
-        engine="torch",
-        device="cpu",
-        # The encoder makes these two itself, from float32 weights.
-        dtype="float32" if config.dtype in ("bfloat16", "int8") else config.dtype,
-        embedding_dtype="float32",
-        bettertransformer=False,
-        model_warmup=False,
-        compile=False,
-    )
-
-
-def accelerate(model: object) -> str:
-    """Swap in the padding-free encoder where it knows the model; a sentence for the log."""
-    if importlib.util.find_spec("appliance.serving.encoder") is None:
-        return "The stock encoder runs this model."
-    encoder = importlib.import_module("appliance.serving.encoder")
-    return str(encoder.accelerate(model))
+    return snapshot
