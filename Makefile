@@ -1,0 +1,39 @@
+# Every target is one command of `python3 -m machine`, which needs nothing but Python.
+
+PYTHON ?= python3
+# auto, machine or processes: how `make run` runs.
+MODE ?= auto
+# More arguments for pytest or the benchmark, such as ARGS="-k gate".
+ARGS ?=
+
+.PHONY: help run test test-unit lint bench build down clean locks
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+run: ## build, boot, say how to use it; Ctrl-C stops and removes it (MODE=machine|processes)
+	@exec $(PYTHON) -m machine run --mode $(MODE)
+
+test: ## everything that must pass; boot tests need root
+	@exec $(PYTHON) -m machine test -- $(ARGS)
+
+test-unit: ## the tests that need no root
+	@exec $(PYTHON) -m machine test -- tests/unit $(ARGS)
+
+lint: ## linters only: ruff, mypy, shellcheck, systemd-analyze, nginx, gixy
+	@exec $(PYTHON) -m machine test -- $(wildcard tests/unit/test_lint_*.py) $(ARGS)
+
+bench: ## ours against stock Infinity in one run, as ratios
+	@exec $(PYTHON) -m machine bench -- $(ARGS)
+
+build: ## the machine image, cached
+	@exec $(PYTHON) -m machine build
+
+down: ## remove every machine of this checkout
+	@exec $(PYTHON) -m machine down --all
+
+clean: down ## remove build/ and the tools' caches; the image cache stays
+	rm -rf build .mypy_cache .pytest_cache .ruff_cache
+
+locks: ## compile packer/locks/*.txt again
+	packer/locks/compile.sh
