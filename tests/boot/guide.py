@@ -26,7 +26,7 @@ DOCUMENTED_MODEL = "BAAI/bge-small-en-v1.5"
 _DECIMAL = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _STEP = re.compile(r"## Step (\d+):")
 _FENCE = re.compile(r"```(\w*)$")
-_COMMENT = re.compile(r"<!-- (varies|optional|model numbers): (.*) -->$")
+_COMMENT = re.compile(r"<!-- (varies|optional|model numbers): (.+) -->$")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _skeleton(expected: Expected, text: str) -> tuple[list[str], list[float]]:
     """The lines with everything that may vary masked, and the decimals that were."""
     numbers: list[float] = []
     for index, regex in enumerate(expected.varies):
-        text = re.sub(regex, f"<{index}>", text)
+        text = re.sub(regex, f"<{index}>", text, flags=re.MULTILINE)
     if expected.tolerance is not None:
         numbers = [float(number) for number in _DECIMAL.findall(text)]
         text = _DECIMAL.sub("<number>", text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import probe
 import pytest
 
-from appliance.run import run
 from machine.instance import Machine
 from machine.network import METADATA_ADDRESS
 
@@ -50,6 +51,7 @@ def echo():
         data, peer = udp.recvfrom(16)
         udp.sendto(data, peer)
 threading.Thread(target=echo, daemon=True).start()
+print("listening", flush=True)
 while True:
     tcp.accept()[0].close()
 """
@@ -59,14 +61,13 @@ while True:
 def neighbour(shared: Machine) -> Iterator[list[str]]:
     """Targets that answer, one hop away from the machine."""
     address = shared.address.rpartition(".")[0] + ".1"
-    router = shared.place.router
-    unit = f"/tmp/{router}.pid"  # noqa: S108 - holds nothing but a number
-    script = f'ip netns exec {router} python3 -c "$0" {address} >/dev/null 2>&1 & echo $! >{unit}'
-    run(["bash", "-c", script, LISTEN])
-    try:
+    router = ["ip", "netns", "exec", shared.place.router]
+    argv = [*router, sys.executable, "-c", LISTEN, address]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as listener:
+        assert listener.stdout is not None
+        assert listener.stdout.readline() == b"listening\n"
         yield [f"tcp,{address},8099", f"udp,{address},8099"]
-    finally:
-        run(["bash", "-c", f"kill $(cat {unit}); rm {unit}"])
+        listener.kill()
 
 
 def reached(machine: Machine, targets: list[str], unit: str = "") -> set[str]:
@@ -163,7 +164,10 @@ def plain(machine: Machine, host: str) -> str:
     """Status and Location of /models over plain HTTP; empty when hung up on."""
     with socket.create_connection((machine.address, 80), 10) as door:
         door.sendall(f"GET /models HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-        answer = b"".join(iter(lambda: door.recv(4096), b"")).decode()
+        try:
+            answer = b"".join(iter(lambda: door.recv(4096), b"")).decode()
+        except ConnectionResetError:
+            answer = ""
     if not answer:
         return ""
     location = [line for line in answer.splitlines() if line.lower().startswith("location:")]
