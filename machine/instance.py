@@ -9,8 +9,7 @@ machine.down()
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,9 +159,9 @@ class Machine:
             )
         return leader
 
-    def wait_up(self, timeout: float = 30) -> None:
+    def wait_up(self) -> None:
         """Return once systemd in the machine takes commands."""
-        self._wait(lambda: bool(self.exec(["true"], check=False).returncode == 0), timeout, "boot")
+        lifecycle.wait(self.place, lambda: self.exec(["true"], check=False).returncode == 0, "boot")
 
     def wait_ready(self, timeout: float = READY_TIMEOUT) -> None:
         """Return once cloud-init is done and nginx and the model answer, or say what failed."""
@@ -172,7 +171,9 @@ class Machine:
         """Reboot as ``systemctl reboot`` inside does."""
         before = self.leader()
         self.exec(["systemctl", "reboot"], check=False)
-        self._wait(lambda: lifecycle.running(self.place) not in {None, before}, 60, "reboot")
+        lifecycle.wait(
+            self.place, lambda: lifecycle.running(self.place) not in {None, before}, "reboot"
+        )
         self.wait_up()
         if wait:
             self.wait_ready(timeout)
@@ -181,7 +182,9 @@ class Machine:
         """Power off, in order or by killing every process at once; the disk stays."""
         if not power_cut:
             self.exec(["systemctl", "poweroff"], check=False)
-            self._wait(lambda: pids.alive(self.place.supervisor) is None, 60, "power off")
+            lifecycle.wait(
+                self.place, lambda: pids.alive(self.place.supervisor) is None, "power off"
+            )
         lifecycle.sweep(self.place)
 
     def start(self, *, wait: bool = True, timeout: float = READY_TIMEOUT) -> None:
@@ -194,20 +197,3 @@ class Machine:
     def down(self) -> None:
         """Remove every trace of it; nothing when there is none."""
         lifecycle.remove(self.place)
-
-    def _wait(self, done: Callable[[], bool], timeout: float, what: str) -> None:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            try:
-                if done():
-                    return
-            except ApplianceError:
-                if pids.alive(self.place.supervisor) is None:
-                    break
-            time.sleep(0.02)
-        tail = self.place.console.read_text(errors="replace").splitlines()[-15:]
-        raise ApplianceError(
-            f"The machine {self.name!r} did not {what}. Its console's last lines:\n"
-            + "\n".join(f"    {line}" for line in tail),
-            f"The whole console is in {self.place.console}.",
-        )

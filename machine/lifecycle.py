@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +27,8 @@ from machine import (
 )
 from machine.names import CHECKOUT, Place
 from machine.record import Record
+
+PATIENCE = 120.0  # seconds for one step of a boot; a machine that ends is noticed at once
 
 
 def make_key(place: Place) -> None:
@@ -90,6 +95,29 @@ def running(place: Place) -> int | None:
     """The machine's PID 1 on the host, while it runs."""
     process = pids.alive(place.nspawn)
     return None if process is None else nspawn.leader(process)
+
+
+def wait(place: Place, done: Callable[[], bool], what: str) -> None:
+    """Return once ``done()``; it may raise ApplianceError while the machine cannot say yet.
+
+    Raises:
+        ApplianceError: the machine has ended, or takes too long to ``what``.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        over = pids.alive(place.supervisor) is None
+        with contextlib.suppress(ApplianceError):
+            if done():
+                return
+        if over:
+            break
+        time.sleep(0.02)
+    lines = place.console.read_text(errors="replace").splitlines() if place.console.exists() else []
+    tail = "".join(f"\n    {line}" for line in lines[-15:])
+    raise ApplianceError(
+        f"The machine {place.name!r} did not {what}. Its console's last lines:{tail}",
+        f"The whole console is in {place.console}.",
+    )
 
 
 def sweep(place: Place) -> None:

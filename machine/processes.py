@@ -16,7 +16,7 @@ from pathlib import Path
 from appliance.errors import ApplianceError
 from appliance.paths import Paths
 from appliance.run import run as run_program
-from machine import cache, local_nginx, local_root, ready, say
+from machine import cache, local_root, ready, say, unpacked
 from machine.group import Group, group
 from machine.model import model
 from machine.names import CHECKOUT
@@ -42,7 +42,7 @@ def run() -> None:
     started = time.monotonic()
     local_root.check_writable(paths.root)
     check_ports()
-    chosen, venv, nginx = model(), host_venv("serve"), local_nginx.find()
+    chosen, venv, nginx = model(), host_venv("serve"), unpacked.find("nginx", "nginx")
     local_root.lay_out(paths, chosen)
     with group(paths.root / "var/log") as parts:
         cache.say("Starting the processes ...")

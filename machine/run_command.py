@@ -14,7 +14,6 @@ from machine import cache, host, names, pids, processes, say
 from machine.build import build
 from machine.instance import Machine
 
-MODES = ("auto", "machine", "processes")
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 

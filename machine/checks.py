@@ -1,0 +1,65 @@
+"""``make test``: what the tests need, and then pytest in an environment of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+from appliance.errors import ApplianceError
+from machine import host, unpacked
+from machine.build import build
+from machine.names import CHECKOUT
+from machine.venvs import host_venv
+
+# The linters that are no Python packages, and what the tests call.
+TOOLS = {
+    "shellcheck": "shellcheck",
+    "systemd-analyze": "systemd",
+    "openssl": "openssl",
+    "curl": "curl",
+    "git": "git",
+}
+
+
+def test(arguments: Sequence[str]) -> int:
+    """Replace this process by pytest with these arguments; does not return.
+
+    As root, installs what is missing. Where a machine can be booted and its tests are asked
+    for, the image is built first, with its progress to be seen.
+    """
+    if os.geteuid() == 0:
+        host.install(TOOLS)
+    python = host_venv("dev") / "bin/python"
+    if wants_boot(arguments) and not host.why_no_machine():
+        build()
+    _become([str(python), "-m", "pytest", *arguments])
+    return 0
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """Replace this process by the benchmark; does not return."""
+    _become([str(host_venv("dev") / "bin/python"), "-m", "tests.bench", *arguments])
+    return 0
+
+
+def wants_boot(arguments: Sequence[str]) -> bool:
+    """Whether boot tests may be among what pytest is asked to run."""
+    places = [word for word in arguments if not word.startswith("-")]
+    return not places or any("tests/unit" not in place for place in places)
+
+
+def _become(argv: list[str]) -> None:
+    os.chdir(CHECKOUT)
+    os.execve(argv[0], argv, {**os.environ, **_environment()})  # noqa: S606 - no shell is meant
+
+
+def _environment() -> dict[str, str]:
+    """Where the programs are that are only unpacked."""
+    made = {}
+    folders = [os.environ.get("PATH", os.defpath)]
+    with contextlib.suppress(ApplianceError):  # the tests that need it say so, and fail
+        made["NGINX"] = str(unpacked.find("nginx", "nginx"))
+    with contextlib.suppress(ApplianceError):
+        folders.append(str(unpacked.find("shellcheck", "shellcheck").parent))
+    return made | {"PATH": os.pathsep.join(folders)}
