@@ -61,6 +61,21 @@ class ServingConfig:
         """The hub cache: ``models--owner--name/snapshots/…`` live here."""
         return self.home / "hub"
 
+    def snapshot(self, model: ModelSource) -> Path:
+        """The folder with a model's files.
+
+        Raises:
+            ApplianceError: the cache does not have it.
+        """
+        found = model.snapshot(self.hub)
+        if found is None:
+            raise ApplianceError(
+                f"The model {model.repo} is not in the cache {self.hub}.",
+                "`systemctl restart infinity.service` downloads it, given outbound HTTPS to "
+                "huggingface.co; `journalctl -u infinity-model` says what went wrong.",
+            )
+        return found
+
 
 def from_environment(environ: Mapping[str, str]) -> ServingConfig:
     """Read and check the settings.
@@ -113,8 +128,8 @@ def _models(value: str, names: str) -> tuple[ModelSource, ...]:
         )
     models = []
     for index, source in enumerate(sources):
-        repo, _, revision = source.partition("@")
-        if not _MODEL_ID.fullmatch(repo) or (revision and not _REVISION.fullmatch(revision)):
+        repo, at, revision = source.partition("@")
+        if not _MODEL_ID.fullmatch(repo) or (at and not _REVISION.fullmatch(revision)):
             raise ApplianceError(
                 f"MODEL={source!r} is not a model id.",
                 f"Write owner/name or owner/name@revision in {ENV_FILE}; separate several by `;`.",

@@ -40,7 +40,7 @@ def load(
         ApplianceError: it is not in the cache, cannot be loaded, or does nothing with text.
     """
     started = time.monotonic()
-    snapshot = _snapshot(config, source)
+    snapshot = config.snapshot(source)
     try:
         [model], _, _ = select_model(engine_args(snapshot, source, config.dtype))
     except Exception as error:
@@ -96,14 +96,3 @@ def matryoshka(snapshot: Path) -> tuple[int, ...]:
             values = declared.get(key) or []
             sizes.update(size for size in values if isinstance(size, int) and size > 0)
     return tuple(sorted(sizes))
-
-
-def _snapshot(config: ServingConfig, source: ModelSource) -> Path:
-    snapshot = source.snapshot(config.hub)
-    if snapshot is None:
-        raise ApplianceError(
-            f"The model {source.repo} is not in the cache {config.hub}.",
-            "`systemctl restart infinity.service` downloads it, given outbound HTTPS to "
-            "huggingface.co; `journalctl -u infinity-model` says what went wrong.",
-        )
-    return snapshot

@@ -50,6 +50,11 @@ class Metrics:
         self.ready = gauge("ready", "1 while the canary comes back.")
         self.canary = gauge("canary_seconds", "Time of the last canary.")
 
+    def start(self, model: str) -> None:
+        """Have a model's counters stand at 0 before anything happened to it."""
+        for counter in (self.tokens, self.texts, self.truncated, self.failures):
+            counter.labels(model)
+
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A gauge that is read when it is asked for."""
         self._gauge(name, text).set_function(value)

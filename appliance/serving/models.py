@@ -99,6 +99,7 @@ class Served:
         self.dimensions = 0
         self._model, self._passes, self._metrics = model, passes, metrics
         self._suspect = suspect
+        metrics.start(name)
         self._tokens: Tokens = tokens_of(model) or AsIs(model)
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         self._forwarder = Forwarder(self._forward)

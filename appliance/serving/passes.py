@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 # A pass may take this long before it counts as hung, or ten times what its tokens cost lately:
 # one text that fills a large model's window is slow, not stuck.
-PATIENCE, SLACK = 10.0, 10.0
+PATIENCE, SLACK = 8.0, 10.0
 _SMOOTHING = 0.2
 
 

@@ -35,6 +35,8 @@ def main() -> int:
     process.set_name("infinity_emb")
     prepare_environment()
     settings = config.from_environment(os.environ)
+    for model in settings.models:
+        settings.snapshot(model)
     # Seconds of imports, after what can be refused without them.
     from appliance.serving import service  # noqa: PLC0415
 

@@ -21,7 +21,7 @@ from appliance.serving.passes import PATIENCE, Passes
 
 log = logging.getLogger("appliance.serving")
 
-INTERVAL = 5.0  # seconds between canaries
+INTERVAL = 3.0  # seconds between canaries
 LOOK = 0.5  # seconds between looks at one that is out
 
 

@@ -1,0 +1,136 @@
+"""The process: its name, its socket, its silence, its end, and what cannot start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from serving_model import MINILM, REPO, Server, lay_out, models, single
+
+TCP_LISTEN = "0A"
+
+
+def test_it_is_named_as_the_guide_shows() -> None:
+    assert Path(f"/proc/{single().process.pid}/comm").read_text() == "infinity_emb\n"
+
+
+def test_it_listens_on_loopback_alone_and_calls_nobody() -> None:
+    server = single()
+    proc = Path(f"/proc/{server.process.pid}")
+    inodes = {
+        os.readlink(fd)[8:-1] for fd in (proc / "fd").iterdir() if "socket:" in os.readlink(fd)
+    }
+    rows = []
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in (proc / "net" / table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in inodes:
+                rows.append((table, fields[1], fields[3]))
+    listening = [(table, local) for table, local, state in rows if state == TCP_LISTEN]
+    assert listening == [("tcp", f"0100007F:{server.port:04X}")]
+    assert {local.split(":")[0] for _, local, _ in rows} == {"0100007F"}
+
+
+def test_it_is_ready_only_after_an_embedding_and_feeds_the_watchdog() -> None:
+    server = single()
+    assert "READY=1" in server.notified
+    assert "WATCHDOG=1" in server.notified
+    assert server.notified.index("STATUS=Loading the model.") < server.notified.index("READY=1")
+    assert server.client.get("/readyz").json() == {"status": "ready"}
+    assert server.client.get("/v1/readyz").status_code == 200
+
+
+def test_metrics_tell_routes_keys_tokens_and_queue() -> None:
+    client = single().client
+    client.post("/embeddings", json={"input": "x"}, headers={"X-Infinity-Key-Name": "team-a"})
+    page = client.get("/metrics")
+    assert page.headers["content-type"].startswith("text/plain")
+    for line in (
+        'infinity_requests_total{key="team-a",route="/embeddings",status="200"}',
+        'infinity_request_seconds_bucket{le="0.05",route="/embeddings"}',
+        f'infinity_tokens_total{{model="{MINILM}"}}',
+        f'infinity_truncated_inputs_total{{model="{MINILM}"}}',
+        f'infinity_batch_tokens_bucket{{le="8.0",model="{MINILM}"}}',
+        f'infinity_model_load_seconds{{model="{MINILM}"}}',
+        "infinity_queue_tokens 0.0",
+        "infinity_ready 1.0",
+    ):
+        assert line in page.text
+
+
+def start(home: Path, program: str = "server", **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", f"appliance.serving.{program}"],
+        env={**os.environ, "PYTHONPATH": str(REPO), "HF_HOME": str(home), **settings},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_missing_model_is_one_sentence_and_the_status_that_stays_failed(tmp_path: Path) -> None:
+    done = start(tmp_path, MODEL="BAAI/not-there")
+    assert done.returncode == os.EX_CONFIG
+    said = done.stderr.strip().splitlines()[-1]
+    assert said.startswith("The model BAAI/not-there is not in the cache")
+    assert "Hint:" in said
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
+    snapshot = lay_out(tmp_path, "made/broken")
+    (snapshot / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
+    done = start(tmp_path, MODEL="made/broken")
+    assert done.returncode == os.EX_CONFIG
+    assert "The model made/broken cannot be loaded: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_code_from_a_model_repository_does_not_run(tmp_path: Path) -> None:
+    snapshot = lay_out(tmp_path, "made/evil")
+    mark = tmp_path / "ran"
+    (snapshot / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nclass Evil: pass\n")
+    (snapshot / "config.json").write_text(
+        '{"model_type": "evil", "architectures": ["EvilModel"], '
+        '"auto_map": {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}}'
+    )
+    done = start(tmp_path, MODEL="made/evil")
+    assert done.returncode == os.EX_CONFIG
+    assert not mark.exists()
+
+
+def test_it_ends_at_once_and_well_when_told_to() -> None:
+    with Server() as server:
+        assert server.client.post("/embeddings", json={"input": "x"}).status_code == 200
+        server.client.close()
+        assert server.stop() in (0, -signal.SIGTERM)  # either is a clean end to systemd
+
+
+def test_fetch_does_nothing_quickly_when_the_model_is_there() -> None:
+    code = (
+        "import sys; from appliance.serving import fetch; fetch.main(); "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'requests', 'huggingface_hub', 'ssl')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(REPO), "HF_HOME": str(models()), "MODEL": f"{MINILM};made/reranker"},
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("model", ["BAAI/bge-m3", "BAAI/bge-m3@v1"])
+def test_fetch_without_a_network_is_one_sentence_with_a_hint(tmp_path: Path, model: str) -> None:
+    done = start(tmp_path, "fetch", MODEL=model, HF_ENDPOINT="http://127.0.0.1:9")
+    assert done.returncode == 1
+    said = done.stderr.strip().splitlines()[-1]
+    assert "BAAI/bge-m3" in said
+    assert "Hint: " in said
+    assert "Traceback" not in done.stderr
