@@ -11,6 +11,7 @@ from lint_tools import REPO, tool
 from appliance.run import run
 
 PROGRAMS = (
+    "bin/sh",
     "opt/infinity/venv/bin/python",
     "opt/infinity/appliance/venv/bin/python",
     "usr/sbin/nginx",
