@@ -14,6 +14,7 @@ from typing import Any
 
 from appliance.serving import encoder_tuning, encoder_weights
 from appliance.serving.encoder_forward import Encoder
+from appliance.serving.encoder_int8 import measure_reaches
 from appliance.serving.encoder_module import PaddingFree
 from appliance.serving.encoder_tuning import Choice
 
@@ -72,7 +73,10 @@ def accelerate(model: Any, dtype: str = "", choice: Choice | None = None) -> str
     chosen = choice or encoder_tuning.choose(weights, encoder_tuning.cache_file())
     wanted = dtype or os.environ.get("DTYPE", "")
     chosen, remark = _with_dtype(chosen, wanted, _cpu_flags())
-    encoder = Encoder(weights, chosen.kernel, first_token_only=slot.first_token_only)
+    reaches = measure_reaches(weights, slot.tokenizer) if chosen.kernel == "int8" else None
+    encoder = Encoder(
+        weights, chosen.kernel, first_token_only=slot.first_token_only, reaches=reaches
+    )
     sentence = (
         f"The padding-free encoder runs this model with {chosen.kernel} products, "
         f"{chosen.chunk} tokens at a time{remark}."

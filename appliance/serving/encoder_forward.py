@@ -14,11 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from appliance.serving.encoder_kernels import KERNELS, Kernel, Packed, Plain, Product
-from appliance.serving.encoder_weights import Affine, EncoderWeights, LayerWeights
-
-# Up to so many tokens, sizes go in steps of so many.
-_STEPS = ((64, 4), (256, 16), (10**9, 32))
+from appliance.serving.encoder_kernels import KERNELS, Int8, Kernel, Packed, Plain, Product, build
+from appliance.serving.encoder_layout import filler, split, starts
+from appliance.serving.encoder_weights import Affine, EncoderWeights, LayerWeights, Reach
 
 
 def join(*parts: Affine) -> Affine:
@@ -31,24 +29,44 @@ def join(*parts: Affine) -> Affine:
 class Layer:
     """One transformer layer on (tokens, hidden)."""
 
-    def __init__(self, weights: LayerWeights, encoder: EncoderWeights, kernel: str) -> None:
+    def __init__(
+        self, weights: LayerWeights, reach: Reach | None, encoder: EncoderWeights, kernel: str
+    ) -> None:
+        """Prepare the products.
+
+        Args:
+            weights: of this layer.
+            reach: how far the products' operands reach; wanted by int8 alone.
+            encoder: the whole encoder's sizes.
+            kernel: a name in ``KERNELS``.
+        """
         make = KERNELS[kernel]
         rest = self._rest_kernel(make)
         self._heads, self._epsilon = encoder.heads, encoder.epsilon
         self._attention_norm, self._norm = weights.attention_norm.copy(), weights.norm.copy()
-        self._qkv = self._inputs(weights, make)
-        self._out: Product = rest(weights.attention_out)
-        self._up: Product = rest(weights.up, encoder.activation)
-        self._down: Product = rest(weights.down)
+        self._qkv = self._inputs(weights, reach, make)
+        self._out = build(rest, weights.attention_out, reach=reach.out if reach else None)
+        self._up = build(rest, weights.up, encoder.activation, reach=reach.up if reach else None)
+        # Of all four, the product after the GELU loses most in eight bits.
+        self._down = build(Packed if rest is Int8 else rest, weights.down)
 
-    def _inputs(self, weights: LayerWeights, make: Kernel) -> Product:
-        return make(join(weights.query, weights.key, weights.value))
+    def _inputs(self, weights: LayerWeights, reach: Reach | None, make: Kernel) -> Product:
+        return build(
+            make,
+            join(weights.query, weights.key, weights.value),
+            reach=reach.qkv if reach else None,
+        )
 
     def _rest_kernel(self, make: Kernel) -> Kernel:
         return make
 
     def __call__(self, x: Tensor, groups: Sequence[tuple[int, int]]) -> Tensor:
         return self._rest(self._attend(self._qkv(x), groups), x)
+
+    @property
+    def products(self) -> tuple[Product, Product, Product]:
+        """In the order of ``Reach``."""
+        return self._qkv, self._out, self._up
 
     def _attend(self, qkv: Tensor, groups: Sequence[tuple[int, int]]) -> Tensor:
         """Attention of every sequence to itself.
@@ -58,7 +76,7 @@ class Layer:
         """
         width = qkv.shape[1] // 3
         pieces = []
-        for count, length, part in _split(qkv, groups):
+        for count, length, part in split(qkv, groups):
             shaped = part.view(count, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
             mixed = functional.scaled_dot_product_attention(shaped[0], shaped[1], shaped[2])
             pieces.append(mixed.transpose(1, 2).reshape(-1, width))
@@ -80,9 +98,11 @@ class FirstTokenLayer(Layer):
     are of one token a text. That leaves a sixth of the layer: 7 % of a 12-layer encoder.
     """
 
-    def _inputs(self, weights: LayerWeights, make: Kernel) -> Product:
-        self._query: Product = self._rest_kernel(make)(weights.query)
-        return make(join(weights.key, weights.value))
+    def _inputs(self, weights: LayerWeights, reach: Reach | None, make: Kernel) -> Product:
+        self._query = build(
+            self._rest_kernel(make), weights.query, reach=reach.qkv if reach else None
+        )
+        return build(make, join(weights.key, weights.value), reach=reach.qkv if reach else None)
 
     def _rest_kernel(self, make: Kernel) -> Kernel:
         """Of few rows, and of any number of them: MKL compiles nothing for a size."""
@@ -90,10 +110,10 @@ class FirstTokenLayer(Layer):
 
     def __call__(self, x: Tensor, groups: Sequence[tuple[int, int]]) -> Tensor:
         keys_values = self._qkv(x)
-        x = x[torch.tensor(_starts(groups))]
+        x = x[torch.tensor(starts(groups))]
         query = self._query(x)
         pieces, row = [], 0
-        for count, length, part in _split(keys_values, groups):
+        for count, length, part in split(keys_values, groups):
             kv = part.view(count, length, 2, self._heads, -1).permute(2, 0, 3, 1, 4)
             q = query[row : row + count].view(count, self._heads, 1, -1)
             mixed = functional.scaled_dot_product_attention(q, kv[0], kv[1])
@@ -105,7 +125,22 @@ class FirstTokenLayer(Layer):
 class Encoder:
     """The encoder itself: token ids in, hidden states out."""
 
-    def __init__(self, weights: EncoderWeights, kernel: str, *, first_token_only: bool) -> None:
+    def __init__(
+        self,
+        weights: EncoderWeights,
+        kernel: str,
+        *,
+        first_token_only: bool,
+        reaches: Sequence[Reach] | None = None,
+    ) -> None:
+        """Pack the weights.
+
+        Args:
+            weights: of a model; copied.
+            kernel: a name in ``encoder_kernels.KERNELS``.
+            first_token_only: whether the states of other tokens than the first are not wanted.
+            reaches: of each layer, for int8.
+        """
         self.hidden, self.padding = weights.hidden, weights.padding
         self.first_token_only = first_token_only
         self._word, self._norm = weights.word.clone(), weights.norm.copy()
@@ -115,8 +150,10 @@ class Encoder:
         self._kind = weights.kind - weights.kind[0]
         last = FirstTokenLayer if first_token_only else Layer
         kinds = [Layer] * (len(weights.layers) - 1) + [last]
-        self._layers = [
-            kind(layer, weights, kernel) for kind, layer in zip(kinds, weights.layers, strict=True)
+        known: Sequence[Reach | None] = reaches or [None] * len(kinds)
+        self.layers = [
+            kind(layer, reach, weights, kernel)
+            for kind, layer, reach in zip(kinds, weights.layers, known, strict=True)
         ]
 
     def __call__(
@@ -134,13 +171,13 @@ class Encoder:
             float32, (tokens, hidden), or (sequences, hidden) with ``first_token_only``.
         """
         tokens, sequences = len(ids), len(lengths)
-        if filler := _filler(tokens):
+        if extra := filler(tokens):
             ids, positions = (
-                functional.pad(ids, (0, filler)),
-                functional.pad(positions, (0, filler)),
+                functional.pad(ids, (0, extra)),
+                functional.pad(positions, (0, extra)),
             )
-            kinds = None if kinds is None else functional.pad(kinds, (0, filler))
-            lengths = [*lengths, filler]
+            kinds = None if kinds is None else functional.pad(kinds, (0, extra))
+            lengths = [*lengths, extra]
         x = functional.embedding(ids, self._word)
         x += functional.embedding(positions, self._position)
         if kinds is not None:
@@ -149,34 +186,6 @@ class Encoder:
             x, (self.hidden,), self._norm.weight, self._norm.bias, self._epsilon
         )
         groups = [(len(list(run)), length) for length, run in groupby(lengths)]
-        for layer in self._layers:
+        for layer in self.layers:
             x = layer(x, groups)
         return x[: sequences if self.first_token_only else tokens]
-
-
-def _filler(tokens: int) -> int:
-    """Tokens to add, as one more sequence, so that few sizes occur.
-
-    oneDNN compiles its kernels anew for each number of tokens: 4 ms for a model in float32,
-    10 ms in bfloat16, and 1.5 MB. In steps there are 36 sizes up to a chunk, all of which it
-    keeps; the filler costs 2 % of a chunk, and of a query a quarter of a millisecond.
-    """
-    return next(-tokens % step for limit, step in _STEPS if tokens <= limit)
-
-
-def _split(rows: Tensor, groups: Sequence[tuple[int, int]]) -> list[tuple[int, int, Tensor]]:
-    """(count, length, their rows) of each group of equally long sequences."""
-    if len(groups) == 1:
-        return [(*groups[0], rows)]
-    parts = torch.split(rows, [count * length for count, length in groups])
-    return [(count, length, part) for (count, length), part in zip(groups, parts, strict=True)]
-
-
-def _starts(groups: Sequence[tuple[int, int]]) -> list[int]:
-    """The row of each sequence's first token."""
-    starts: list[int] = []
-    row = 0
-    for count, length in groups:
-        starts.extend(range(row, row + count * length, length))
-        row += count * length
-    return starts

@@ -73,6 +73,15 @@ class EncoderWeights:
         return int(self.word.shape[1])
 
 
+@dataclass(frozen=True, repr=False)
+class Reach:
+    """The largest magnitude in each channel of the operands of a layer's products, (in)."""
+
+    qkv: Tensor
+    out: Tensor
+    up: Tensor
+
+
 def why_unknown(model: Any) -> str:  # noqa: ANN401 - any model Infinity can load
     """Why this backbone cannot be replaced, as half a sentence; empty when it can."""
     return next(_oddities(model), "")
