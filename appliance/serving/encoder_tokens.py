@@ -63,7 +63,8 @@ class Encoded:
         """The same, and which inputs were cut."""
         encodings = self._backend.encode_batch([self._clean(item) for item in inputs])
         pieces = [np.array([e.ids, e.type_ids], dtype=np.int64) for e in encodings]
-        return pieces, [piece.shape[1] for piece in pieces], [bool(e.overflowing) for e in encodings]
+        cut = [bool(encoding.overflowing) for encoding in encodings]
+        return pieces, [piece.shape[1] for piece in pieces], cut
 
     def features(self, pieces: Sequence[Any]) -> dict[str, Tensor]:
         """The padded batch, (texts, longest) each, that a transformers model takes."""
