@@ -14,6 +14,7 @@ from appliance.files import remove, write_atomic
 from appliance.gate import Gate
 from appliance.identity import Identity
 from appliance.paths import Paths
+from appliance.run import run
 from appliance.settings import Settings
 from firstboot import stamp as stamps
 from firstboot.stamp import Stamp
@@ -77,6 +78,9 @@ def forget_identity(paths: Paths) -> None:
 def renew_machine_id(paths: Paths) -> None:
     """A copy of a disk would share the original's; systemd makes one only where there is none."""
     write_atomic(paths.machine_id, uuid.uuid4().hex + "\n", 0o444)
+    if paths.root == Path("/"):
+        # journald would go on under the old id until a reboot, where journalctl no longer looks.
+        run(["systemctl", "try-restart", "systemd-journald.service"], check=False)
 
 
 def ensure_credentials(settings: Settings, gate: Gate) -> Identity | None:
