@@ -61,6 +61,7 @@ def download(model: ModelSource, hub: Path) -> None:
     from huggingface_hub.errors import (  # noqa: PLC0415
         EntryNotFoundError,
         GatedRepoError,
+        LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
@@ -78,17 +79,23 @@ def download(model: ModelSource, hub: Path) -> None:
             f"The model {model.repo} asks its users to accept terms first.",
             f"Accept them on huggingface.co and set HF_TOKEN in {ENV_FILE}, or choose another.",
         ) from error
+    except LocalEntryNotFoundError as error:  # an EntryNotFoundError that means: no connection
+        raise _undone(model, error) from error
     except (RepositoryNotFoundError, RevisionNotFoundError, EntryNotFoundError) as error:
         wanted = f"{model.repo}@{model.revision}" if model.revision else model.repo
         raise ApplianceError(
             f"There is no model {wanted} on the hub.", f"Check the MODEL line in {ENV_FILE}."
         ) from error
     except Exception as error:
-        raise ApplianceError(
-            f"The model {model.repo} could not be downloaded: {_first_line(error)}",
-            "Check outbound HTTPS to huggingface.co and the free space of the disk (`df -h`), "
-            "then `systemctl restart infinity.service`.",
-        ) from error
+        raise _undone(model, error) from error
+
+
+def _undone(model: ModelSource, error: Exception) -> ApplianceError:
+    return ApplianceError(
+        f"The model {model.repo} could not be downloaded: {_first_line(error)}",
+        "Check outbound HTTPS to huggingface.co and the free space of the disk (`df -h`), "
+        "then `systemctl restart infinity.service`.",
+    )
 
 
 def _first_line(error: Exception) -> str:
