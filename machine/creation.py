@@ -7,21 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from machine import lifecycle, names, overlay, record
+from machine.build import Image, build
 from machine.names import Place
 from machine.record import MetadataFile, Record
 
 
-def create(place: Place, source: str | None, suite: str | None) -> None:
+def create(place: Place, source: str | None, image: Image | None) -> None:
     """Make the machine's folder, as another instance than any before.
 
     Args:
         place: the machine's; what is left there of a half-made one goes.
         source: the name of the machine whose disk to copy, or None for a new one.
-        suite: the release of a new one's image; None follows the host.
+        image: what a new one boots; None is the host's release, built if it is not there.
     """
     lifecycle.remove(place)
     original = None if source is None else names.place(source)
-    base = _from_image(suite) if original is None else record.load(original)
+    base = record.load(original) if original else _from_image(image or build())
     place.folder.mkdir(parents=True, mode=0o700)
     if original is not None:
         overlay.clone(original, place)
@@ -29,10 +30,7 @@ def create(place: Place, source: str | None, suite: str | None) -> None:
     record.save(place, base.renewed("i-0" + secrets.token_hex(8)))
 
 
-def _from_image(suite: str | None) -> Record:
-    from machine.build import build  # noqa: PLC0415 - only a new machine needs an image
-
-    image = build(suite)
+def _from_image(image: Image) -> Record:
     layers = tuple(str(layer) for layer in image.layers)
     return Record(0, "", layers, image.key, image.suite, image.model, None)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from appliance.errors import ApplianceError
 from machine import creation, inside, lifecycle, names, network, pids, ready, record
+from machine.build import Image
 from machine.inside import Finished
 from machine.names import Place
 from machine.record import MetadataFile, Record
@@ -39,7 +40,7 @@ class Machine:
         source: str | None = None,
         wait: bool = True,
         timeout: float = READY_TIMEOUT,
-        suite: str | None = None,
+        image: Image | None = None,
     ) -> Machine:
         """Make and boot a machine, or start one that is powered off.
 
@@ -53,7 +54,7 @@ class Machine:
             source: start from a copy of that machine's disk, under another instance-id.
             wait: return only when all answers; otherwise as soon as systemd runs.
             timeout: seconds to wait for that.
-            suite: the distribution's release; None follows the host.
+            image: what a new machine boots; None is the host's release.
 
         Raises:
             ApplianceError: it is running already, or did not get ready (it is then still
@@ -66,7 +67,7 @@ class Machine:
                 f"`python3 -m machine down --name {name}` removes it.",
             )
         if not machine.place.record.exists():
-            creation.create(machine.place, source, suite)
+            creation.create(machine.place, source, image)
         creation.choose_metadata(machine.place, imds, imds_file, none=no_imds)
         lifecycle.start(machine.place, machine.record)
         machine.wait_up()

@@ -49,9 +49,9 @@ def _run_machine(name: str) -> None:
     machine.down()  # what a crash left
     try:
         started = time.monotonic()
-        build()
+        image = build()
         cache.say("Booting the machine ...")
-        Machine.up(name)
+        Machine.up(name, image=image)
         cache.say(f"\nReady, {time.monotonic() - started:.0f} s after the start:\n")
         cache.say(f"{say.ready(machine)}\n\nCtrl-C stops and removes it.")
         while pids.alive(machine.place.supervisor):
