@@ -1,4 +1,4 @@
-"""Infinity's engine with batching by tokens: same results, nobody held up, nothing hangs."""
+"""The thread that runs a model: results reach their senders, nobody is held up, nothing hangs."""
 
 # ruff: noqa: ANN401 - what Infinity answers has no type that says what is used here
 from __future__ import annotations
@@ -13,74 +13,56 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_support import infer, load, minilm, passages, save_bert, save_roberta, worst_loss
-from infinity_emb import AsyncEmbeddingEngine, engine
-from infinity_emb.args import EngineArgs
-from infinity_emb.primitives import Device
 
-from appliance.serving import encoder_batching
+from appliance.serving.encoder import accelerate
 from appliance.serving.encoder_tokens import tokens_of
+from appliance.serving.encoder_tuning import Choice
 from appliance.serving.encoder_worker import CHUNK, Forwarder
 
 
-@pytest.fixture(autouse=True)
-def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(vars(engine), "BatchHandler", vars(engine)["BatchHandler"])
-    encoder_batching.install()
+def serve(folder: Path, requests: Sequence[list[Any]]) -> list[Any]:
+    """The results of requests sent at once to an accelerated model, each in its order."""
+    model = load(folder)
+    accelerate(model, choice=Choice("packed", CHUNK))
+    tokens = tokens_of(model)
+    assert tokens is not None
 
+    def run(pieces: Sequence[Any]) -> Sequence[Any]:
+        results: Sequence[Any] = model.encode_post(model.encode_core(tokens.features(pieces)))
+        return results
 
-def engine_for(folder: Path) -> AsyncEmbeddingEngine:
-    return AsyncEmbeddingEngine.from_args(
-        EngineArgs(
-            model_name_or_path=str(folder),
-            device=Device.cpu,
-            bettertransformer=False,
-            model_warmup=False,
-        )
-    )
-
-
-def with_engine(folder: Path, use: Any) -> Any:
-    async def session() -> Any:
-        started = engine_for(folder)
-        async with started:
-            assert isinstance(started._batch_handler, encoder_batching.TokenBatchHandler)
-            return await asyncio.wait_for(use(started), 60)
+    async def session() -> list[Any]:
+        forwarder = Forwarder(run)
+        sent = [forwarder.submit(*tokens.split(request)) for request in requests]
+        answers = await asyncio.wait_for(asyncio.gather(*sent), 60)
+        await asyncio.to_thread(forwarder.stop)
+        return [result for answer in answers for result in answer]
 
     return asyncio.run(session())
+
+
+def in_parts(items: list[Any]) -> list[list[Any]]:
+    return [items[:1], items[1:3], items[3:10], items[10:]]
 
 
 def test_embeddings_of_many_requests_reach_their_senders() -> None:
     texts = passages(40, seed=11)
     stock = infer(load(minilm()), texts)
-
-    async def use(model: AsyncEmbeddingEngine) -> list[Any]:
-        parts = [texts[:1], texts[1:3], texts[3:25], texts[25:]]
-        answers = await asyncio.gather(*[model.embed(part) for part in parts])
-        return [vector for vectors, _ in answers for vector in vectors]
-
-    assert worst_loss(np.array(with_engine(minilm(), use)), stock) < 1e-5
+    assert worst_loss(np.array(serve(minilm(), in_parts(texts))), stock) < 1e-5
 
 
-def test_reranker_and_classifier_answer_as_stock_does(tmp_path: Path) -> None:
-    folder = save_bert(tmp_path / "r", "BertForSequenceClassification", num_labels=1)
-    docs = passages(12, seed=12)
-    stock = infer(load(folder), [("query", doc) for doc in docs])
+def test_scores_of_many_requests_reach_their_senders(tmp_path: Path) -> None:
+    folder = save_bert(tmp_path, "BertForSequenceClassification", num_labels=1)
+    pairs = [("query", doc) for doc in passages(16, seed=12)]
+    stock = infer(load(folder), pairs)
+    np.testing.assert_allclose(serve(folder, in_parts(pairs)), stock, rtol=1e-4, atol=1e-4)
 
-    async def rerank(model: AsyncEmbeddingEngine) -> Any:
-        return await model.rerank(query="query", docs=docs, raw_scores=True)
 
-    ranked, _ = with_engine(folder, rerank)
-    scores = {entry.index: entry.relevance_score for entry in ranked}
-    np.testing.assert_allclose([scores[i] for i in range(12)], stock, rtol=1e-4, atol=1e-4)
-
-    folder = save_roberta(tmp_path / "c", "RobertaForSequenceClassification", num_labels=3)
-    expected = infer(load(folder), docs)
-
-    async def classify(model: AsyncEmbeddingEngine) -> Any:
-        return await model.classify(sentences=docs)
-
-    labels, _ = with_engine(folder, classify)
-    for mine, theirs in zip(labels, expected, strict=True):
+def test_labels_of_many_requests_reach_their_senders(tmp_path: Path) -> None:
+    folder = save_roberta(tmp_path, "RobertaForSequenceClassification", num_labels=3)
+    texts = passages(16, seed=12)
+    expected = infer(load(folder), texts)
+    for mine, theirs in zip(serve(folder, in_parts(texts)), expected, strict=True):
         scores = {entry["label"]: entry["score"] for entry in theirs}
         assert {e["label"]: e["score"] for e in mine} == pytest.approx(scores, abs=1e-4)
 
