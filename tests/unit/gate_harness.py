@@ -173,9 +173,9 @@ def parse(raw: bytes, method: str = "GET") -> Answer:
 
 
 def nginx_program() -> str:
-    found = os.environ.get("NGINX") or shutil.which("nginx", path=os.defpath + ":/usr/sbin:/sbin")
+    found = os.environ.get("NGINX_PROGRAM") or shutil.which("nginx", path=os.defpath + ":/usr/sbin:/sbin")
     if not found:
-        pytest.fail("nginx is not installed: apt-get install nginx, or set NGINX to its path")
+        pytest.fail("nginx is not installed: apt-get install nginx, or set NGINX_PROGRAM to its path")
     return found
 
 
