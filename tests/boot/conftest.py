@@ -11,30 +11,23 @@ import pytest
 from machine import names
 from machine.instance import Machine
 
-# An instance whose metadata names nothing to serve: its first boot has to fail.
-NAMELESS = {
-    "public-hostname": None,
-    "public-ipv4": None,
-    "hostname": None,
-    "local-hostname": None,
-    "local-ipv4": None,
-}
-
 
 def _shared() -> Machine:
     return Machine.up("test-shared")
 
 
-def _other() -> Machine:
-    machine = Machine.up("test-other", wait=False)
+def _plain(name: str) -> Machine:
+    machine = Machine.up(f"test-{name}", wait=False)
     probe.gate_up(machine)
     return machine
 
 
+def _other() -> Machine:
+    return _plain("other")
+
+
 def _fragile() -> Machine:
-    machine = Machine.up("test-fragile", NAMELESS, wait=False)
-    probe.settled(machine)
-    return machine
+    return _plain("fragile")
 
 
 def _offline() -> Machine:
@@ -90,7 +83,7 @@ def other(fleet: Fleet) -> Machine:
 
 @pytest.fixture(scope="session")
 def fragile(fleet: Fleet) -> Machine:
-    """Booted with metadata that holds no name, so that its first boot failed."""
+    """For accidents: tests take its identity away and have it make another, its model unasked."""
     return fleet.get("fragile")
 
 

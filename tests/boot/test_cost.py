@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import probe
 import pytest
-from test_failures import UNIT, reborn
+from test_failures import UNIT, unborn
 
 from machine.instance import Machine
 
@@ -26,7 +26,7 @@ def restart(machine: Machine) -> float:
 def test_first_boot_is_short(fragile: Machine) -> None:
     took = []
     for _ in range(2):
-        reborn(fragile)
+        unborn(fragile)
         took.append(restart(fragile))
     assert min(took) <= FIRST_BOOT, took
 

@@ -50,7 +50,7 @@ def test_secrets_are_long_enough_and_shaped_as_said(shared: Machine) -> None:
     assert prefix == "inf"
     assert len(bytes.fromhex(digits)) * 8 == 192
     assert digits == digits.lower()
-    assert len(mine.password) * 5.95 >= 192, "62 letters and digits hold 5.95 bits each"
+    assert len(mine.password) * 6 >= 192, "64 letters, digits and signs hold 6 bits each"
     hashed = shared.exec(["cat", str(probe.PATHS.htpasswd)]).stdout
     assert hashed.startswith(f"{mine.username}:$2")
 
@@ -91,6 +91,7 @@ def test_clone_under_another_instance_id_shares_nothing_and_refuses_the_original
     login = (stolen.username, stolen.password)
     assert probe.request(clone, "/models", auth=login).status_code == 401
     assert probe.serves(clone).host != stolen.host
+    assert probe.said(clone, "infinity-firstboot.service"), "its journal goes by its new machine-id"
 
 
 def test_reboot_keeps_every_secret(other: Machine) -> None:
