@@ -183,9 +183,8 @@ class Machine:
         """Power off, in order or by killing every process at once; the disk stays."""
         if not power_cut:
             self.exec(["systemctl", "poweroff"], check=False)
-            lifecycle.wait(
-                self.place, lambda: pids.alive(self.place.supervisor) is None, "power off"
-            )
+            supervisor = self.place.supervisor
+            lifecycle.wait(self.place, lambda: not pids.alive(supervisor), "power off")
         lifecycle.sweep(self.place)
 
     def start(self, *, wait: bool = True, timeout: float = READY_TIMEOUT) -> None:
