@@ -25,7 +25,7 @@ import pytest
 
 from appliance import render, tls
 from appliance.settings import Ports, Settings
-from machine import local_nginx
+from machine import unpacked
 
 REPO = Path(__file__).resolve().parents[2]
 HOST = "localhost"
@@ -175,7 +175,7 @@ def parse(raw: bytes, method: str = "GET") -> Answer:
 
 def nginx_program() -> str:
     """NGINX_PROGRAM, else this computer's, else one unpacked from the distribution's package."""
-    return os.environ.get("NGINX_PROGRAM") or str(local_nginx.find())
+    return os.environ.get("NGINX_PROGRAM") or str(unpacked.find("nginx", "nginx"))
 
 
 def nginx_command(root: Path, *options: str) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lint_tools import REPO, sources, tool
+from lint_tools import REPO, sources
 
 from appliance.run import run
+from machine import unpacked
 
 SHEBANG = re.compile(rb"#!\s*/(\S+\s+)?\S*\b(ba|da)?sh\b|# shellcheck shell=")
 
@@ -22,6 +23,6 @@ def is_shell(path: Path) -> bool:
 def test_shellcheck_finds_nothing() -> None:
     scripts = sorted(str(path.relative_to(REPO)) for path in sources() if is_shell(path))
     assert {".ci/run", "packer/provision.sh", "packer/clean.sh"} <= set(scripts)
-    program = tool("shellcheck", "apt-get install shellcheck")
+    program = unpacked.find("shellcheck", "shellcheck")
     done = run([program, "--external-sources", *scripts], cwd=REPO, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
