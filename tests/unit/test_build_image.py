@@ -9,7 +9,7 @@ import pytest
 
 from appliance.errors import ApplianceError
 from appliance.run import Completed
-from machine import build, cache, layers
+from machine import build, cache, layers, steps
 from machine.layers import Stack, Step
 
 
@@ -26,9 +26,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("appliance", "firstboot", "templates", "systemd", "nginx", "packer"):
         shutil.copytree(cache.REPO / name, copy / name)
     monkeypatch.setattr(cache, "REPO", copy)
-    monkeypatch.setattr(build, "PACKER", copy / "packer")
-    monkeypatch.setattr(build, "PHASES", copy / "packer/provision.d")
-    monkeypatch.setattr(build, "PROVISION", copy / "packer/provision.sh")
+    monkeypatch.setattr(steps, "PACKER", copy / "packer")
+    monkeypatch.setattr(steps, "PHASES", copy / "packer/provision.d")
+    monkeypatch.setattr(steps, "PROVISION", copy / "packer/provision.sh")
     return copy
 
 
@@ -49,12 +49,12 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_change_rebuilds_the_layers_that_depend_on_it(
     checkout: Path, changed: str, *, rebuilds_packages: bool, rebuilds_appliance: bool
 ) -> None:
-    packages = build.packages_step("bookworm").inputs
-    appliance = build.appliance_step().inputs
+    packages = steps.packages_step("bookworm").inputs
+    appliance = steps.appliance_step().inputs
     with (checkout / changed).open("a") as file:
         file.write("# changed\n")
-    assert (build.packages_step("bookworm").inputs != packages) is rebuilds_packages
-    assert (build.appliance_step().inputs != appliance) is rebuilds_appliance
+    assert (steps.packages_step("bookworm").inputs != packages) is rebuilds_packages
+    assert (steps.appliance_step().inputs != appliance) is rebuilds_appliance
 
 
 def fill(into: Path) -> None:
