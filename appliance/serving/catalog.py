@@ -21,6 +21,16 @@ class Catalog:
         """Everything a client may ask for, aliases last."""
         return list(self._by_name)
 
+    @property
+    def sizes(self) -> list[int]:
+        """Every size a vector can be asked for in, with one model or another."""
+        sizes = {size for m in self.models for size in (m.dimensions, *m.matryoshka) if size}
+        return sorted(sizes)
+
+    def able(self, task: str) -> list[str]:
+        """The names, aliases included, of the models that can do it."""
+        return [name for name, model in self._by_name.items() if task in model.capabilities]
+
     def find(self, name: str) -> Served | None:
         return self._by_name.get(name)
 
