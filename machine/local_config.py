@@ -5,8 +5,9 @@ Each file is written to the machine's own layer when it starts; the image has no
 * cloud-init's EC2 datasource, told that this is AWS. On EC2 it recognises that by DMI, which is
   not consulted in a container, and unrecognised it would ask for metadata without a token.
   It also skips the early stage that sends for DHCP; waiting for metadata ends after 10 s, not 120.
-* cloud-init leaves the network alone, because it is ready before systemd starts; /etc/hosts
-  gets the machine's name, which on EC2 the VPC's resolver would know.
+* cloud-init leaves the network alone, because it is ready before systemd starts, and does not
+  watch for more interfaces, because udev does not run in a container; /etc/hosts gets the
+  machine's name, which on EC2 the VPC's resolver would know.
 * /etc/resolv.conf names no server: beyond the host nothing can be reached.
 * /etc/hosts, and /etc/hostname until cloud-init sets it.
 * nspawn itself: no kernel, no boot loader, no console login, /dev and /sys reduced; the clock,
@@ -28,6 +29,7 @@ datasource:
     max_wait: 10
     timeout: 5
 network: {config: disabled}
+updates: {network: {when: [boot-new-instance]}}
 manage_etc_hosts: localhost
 """
 
