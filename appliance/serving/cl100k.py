@@ -21,6 +21,7 @@ import numpy.typing as npt
 from appliance.errors import ApplianceError
 
 SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
+WORDS = 100256  # ids from 0; the special ones come after a gap
 SPECIAL = {
     100257: b"<|endoftext|>",
     100258: b"<|fim_prefix|>",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from appliance.serving.cl100k import SPECIAL, WORDS
 from appliance.serving.inputs import MAX_CHARACTERS, MAX_INPUTS
 from appliance.serving.requests import ENCODINGS
 
@@ -14,7 +15,9 @@ _TEXT: Schema = {"type": "string", "maxLength": MAX_CHARACTERS, "pattern": r"\S"
 _TOKENS: Schema = {
     "type": "array",
     "minItems": 1,
-    "items": {"type": "integer", "minimum": 0, "maximum": 100276},
+    "items": {
+        "anyOf": [{"type": "integer", "minimum": 0, "maximum": WORDS - 1}, {"enum": [*SPECIAL]}]
+    },
     "description": "Token ids of cl100k_base.",
 }
 _COUNT: Schema = {"type": "integer", "minimum": 0}

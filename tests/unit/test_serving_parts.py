@@ -142,7 +142,8 @@ def test_ids_decode_to_the_published_words() -> None:
     assert table.decode([15339, 1917, 0]) == "hello world!"
     assert table.decode([100257]) == "<|endoftext|>"
     assert table.decode([128]) == "\ufffd"  # half a character
-    for bad in (-1, 100256, 100261, 100277):
+    assert table.word(cl100k.WORDS - 1)
+    for bad in (-1, cl100k.WORDS, 100261, 100277):
         with pytest.raises(LookupError):
             table.word(bad)
 
