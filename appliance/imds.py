@@ -61,7 +61,7 @@ class Imds:
                     raise MetadataError(
                         f"The instance metadata service at {self.url} gave no usable answer "
                         f"within {self.deadline:g} s ({_reason(error)}).",
-                        "Check that the HTTP endpoint is enabled in the instance's metadata options.",
+                        "Check that the instance's metadata options enable the HTTP endpoint.",
                     ) from error
                 # Jitter: instances that boot together do not retry together.
                 time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - no secret

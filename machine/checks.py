@@ -56,10 +56,7 @@ def _become(argv: list[str]) -> None:
 
 def _environment() -> dict[str, str]:
     """Where the programs are that are only unpacked."""
-    made = {}
     folders = [os.environ.get("PATH", os.defpath)]
     with contextlib.suppress(ApplianceError):  # the tests that need it say so, and fail
-        made["NGINX"] = str(unpacked.find("nginx", "nginx"))
-    with contextlib.suppress(ApplianceError):
         folders.append(str(unpacked.find("shellcheck", "shellcheck").parent))
-    return made | {"PATH": os.pathsep.join(folders)}
+    return {"PATH": os.pathsep.join(folders)}

@@ -56,6 +56,12 @@ def model() -> Model:
         return _make(STAND_IN, _stand_in)
 
 
+def stand_in() -> Model:
+    """The small model that comes as a Python package, for tests and benchmarks anywhere."""
+    with cache.lock("model"):
+        return _make(STAND_IN, _stand_in)
+
+
 def _target(manifest: Path) -> Path:
     inputs = cache.digest_files(manifest, STORE)
     return cache.folder("models") / f"{manifest.stem}-{cache.key(inputs)}"

