@@ -141,5 +141,6 @@ def sweep(place: Place) -> None:
 def remove(place: Place) -> None:
     """Sweep, and delete the disk too."""
     sweep(place)
+    place.certificate.unlink(missing_ok=True)
     if place.folder.exists():
         shutil.rmtree(place.folder)

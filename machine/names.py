@@ -73,6 +73,11 @@ class Place:
         return self.folder / "launch-key"
 
     @property
+    def certificate(self) -> Path:
+        """A copy of its certificate, where anyone on the host can read it."""
+        return CHECKOUT / "build" / f"{self.name}.crt"
+
+    @property
     def console(self) -> Path:
         return self.folder / "console.log"
 

@@ -60,8 +60,8 @@ class Access:
 
 
 def of_machine(machine: Machine) -> Access:
-    """How to reach a machine; leaves a copy of its certificate in build/."""
-    certificate = CHECKOUT / "build" / f"{machine.name}.crt"
+    """How to reach a machine; leaves a copy of its certificate on the host."""
+    certificate = machine.place.certificate
     certificate.parent.mkdir(exist_ok=True)
     certificate.write_bytes(machine.exec(["cat", "/etc/ssl/infinity/infinity.crt"]).raw_stdout)
     named = "" if machine.name == DEFAULT else f" --name {machine.name}"
