@@ -54,6 +54,13 @@ def activated(files: Sequence[NewFile], gate: Gate) -> Iterator[None]:
         remove(_aside(file.path))
 
 
+def remove_leftovers(paths: Sequence[Path]) -> None:
+    """Delete what an activation that was killed kept aside of these files."""
+    for path in paths:
+        if _aside(path).exists():
+            remove(_aside(path))
+
+
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.before")
 

@@ -16,7 +16,7 @@ from appliance import facts, settings
 from appliance.apply import apply, locked
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
-from appliance.imds import DEFAULT_URL, Imds
+from appliance.imds import DEADLINE, DEFAULT_URL, Imds
 from appliance.paths import Paths
 from appliance.settings import Ports
 from firstboot import stamp as stamps
@@ -56,7 +56,7 @@ def main() -> int:
     gate = Gate(Paths(options.root.absolute()), options.nginx)
     ports = Ports(options.https_port, options.http_port, options.upstream_port)
     try:
-        url = boot(gate, Imds(options.imds_url), ports)
+        url = boot(gate, Imds(options.imds_url, options.patience), ports)
     except ApplianceError as error:
         print(f"infinity-firstboot: {error}", file=sys.stderr)
         return 1
@@ -76,6 +76,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="firstboot", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path("/"))
     parser.add_argument("--imds-url", default=DEFAULT_URL)
+    parser.add_argument("--patience", type=float, default=DEADLINE, help="seconds for metadata")
     parser.add_argument("--nginx", default="nginx", help="nginx's program")
     parser.add_argument("--https-port", type=int, default=Ports.https)
     parser.add_argument("--http-port", type=int, default=Ports.http)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from appliance import identity, render
-from appliance.activate import NewFile
+from appliance.activate import NewFile, remove_leftovers
 from appliance.facts import Facts
 from appliance.files import remove, write_atomic
 from appliance.gate import Gate
@@ -40,6 +40,7 @@ def recognise(facts: Facts, paths: Paths) -> Stamp:
     again; from then on, whatever credentials file there is was made for this instance. On a
     disk without a stamp, what is there came from user data and stays.
     """
+    remove_leftovers(identity_files(paths))
     stamp = stamps.load(paths)
     if stamp is not None and stamp.is_of(facts, paths):
         return adopt(stamp, facts, paths)
@@ -60,9 +61,9 @@ def adopt(stamp: Stamp, facts: Facts, paths: Paths) -> Stamp:
     return known
 
 
-def forget_identity(paths: Paths) -> None:
-    """Nothing that another instance accepts or proves itself with may live on in this one."""
-    for path in (
+def identity_files(paths: Paths) -> tuple[Path, ...]:
+    """What this instance accepts, proves itself with, and is called."""
+    return (
         paths.nginx_site,
         paths.api_key_map,
         paths.htpasswd,
@@ -70,9 +71,13 @@ def forget_identity(paths: Paths) -> None:
         paths.certificate_key,
         paths.credentials,
         paths.settings,
-    ):
+    )
+
+
+def forget_identity(paths: Paths) -> None:
+    """Nothing of it may live on in another instance."""
+    for path in identity_files(paths):
         remove(path)
-        remove(path.with_name(f".{path.name}.before"))
 
 
 def renew_machine_id(paths: Paths) -> None:

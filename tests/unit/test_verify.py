@@ -1,0 +1,92 @@
+"""The gate check passes the gate as it is, and sees every way in that somebody opens."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gate_harness import HOST, KEY, PASSWORD, REPO, Gate, running_gate
+from gate_stub import Stub
+
+from appliance import settings, verify
+from appliance.apply import target
+from appliance.errors import ApplianceError
+from appliance.paths import Paths
+from appliance.settings import Ports, Settings
+
+
+def settings_of(gate: Gate, host: str = HOST) -> Settings:
+    ports = Ports(gate.https_port, gate.http_port)
+    return Settings(hostname=host, model="m", followed=True, ports=ports)
+
+
+def target_of(gate: Gate) -> verify.Target:
+    return verify.Target(settings_of(gate), Paths(gate.root), KEY, PASSWORD)
+
+
+def test_the_gate_passes(gate: Gate) -> None:
+    checks = verify.probe(target_of(gate))
+    assert [check.name for check in checks if not check.passed] == []
+    assert len(checks) == 10
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "found"),
+    [
+        ("infinity/gate.conf", ("auth_basic $infinity_realm;", "auth_basic off;"), "no credential"),
+        ("infinity/key.conf", ("[^A-Z]+$", ".+$"), "letter's case"),
+        ("infinity/key.conf", ("include infinity-apikey.map;", ""), "the API key"),
+        (
+            "infinity/gate.conf",
+            ("user_file .infinity.htpasswd;", "user_file infinity-site.conf;"),
+            "the password",
+        ),
+        ("infinity/https-server.conf", ("return 403;", "break;"), "cross-origin"),
+        ("infinity/unknown-host.conf", ("return 444;", "return 200;"), "unknown Host"),
+        ("infinity/probes.conf", ("location = /healthz", "location = /other"), "/healthz"),
+        ("infinity-site.conf", ("return 301 https://", "return 301 http://"), "plain HTTP"),
+    ],
+)
+def test_a_hole_is_named(
+    tmp_path: Path, stub: Stub, file: str, edit: tuple[str, str], found: str
+) -> None:
+    with running_gate(tmp_path / "root", stub.port, {file: edit}) as gate:
+        with pytest.raises(ApplianceError, match="check of the credential gate failed") as caught:
+            verify.require(target_of(gate))
+        assert found in caught.value.message
+        assert KEY not in str(caught.value)
+        assert PASSWORD not in str(caught.value)
+
+
+def test_a_certificate_for_another_name_is_named(gate: Gate) -> None:
+    wrong = settings_of(gate, "elsewhere.test")
+    with pytest.raises(ApplianceError, match=r"TLS handshake as elsewhere\.test failed"):
+        verify.require(verify.Target(wrong, Paths(gate.root), KEY, PASSWORD))
+
+
+def test_a_stale_password_in_the_credentials_file_is_not_tried(gate: Gate) -> None:
+    paths = Paths(gate.root)
+    paths.credentials.parent.mkdir(exist_ok=True)
+    paths.credentials.write_text(f"INFINITY_PASSWORD={PASSWORD}\n")
+    assert target(settings_of(gate), paths).password == PASSWORD
+    paths.credentials.write_text("INFINITY_PASSWORD=of-last-year\n")
+    assert target(settings_of(gate), paths).password is None
+    paths.credentials.unlink()
+    assert target(settings_of(gate), paths).password is None
+
+
+def test_the_command_passes_and_fails_by_its_exit_status(gate: Gate) -> None:
+    paths = Paths(gate.root)
+    command = [sys.executable, "-m", "appliance.commands.gate_check", "--root", str(gate.root)]
+
+    def check() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
+
+    unborn = check()
+    assert unborn.returncode == 1
+    assert "no identity yet" in unborn.stderr
+    paths.state.mkdir(parents=True)
+    settings.save(settings_of(gate), paths)
+    assert check().returncode == 0
