@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,3 +136,17 @@ def test_fetch_without_a_network_is_one_sentence_with_a_hint(tmp_path: Path, mod
     assert "BAAI/bge-m3" in said
     assert "Hint: " in said
     assert "Traceback" not in done.stderr
+
+
+def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
+    single().client.post("/embeddings", json={"input": "x"})
+    page = single().client.get("/metrics").text
+    dashboard = json.loads((REPO / "docs/grafana-dashboard.json").read_text())
+    asked = {
+        name
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"(?:infinity|process)_\w+", target["expr"])
+    }
+    assert len(asked) > 10
+    assert not [name for name in asked if f"\n{name}{{" not in page and f"\n{name} " not in page]
