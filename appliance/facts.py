@@ -17,7 +17,7 @@ _INSTANCE_ID = re.compile(r"i-[0-9a-z]{1,32}")
 class Facts:
     """Each field is None when there is no such thing.
 
-    ``problem`` says why the metadata service told nothing; all names are None then.
+    ``problem`` says why the metadata service told not all; all names are None then.
     """
 
     instance_id: str | None = None
@@ -35,16 +35,20 @@ class Facts:
 
 def gather(imds: Imds, paths: Paths) -> Facts:
     """Ask IMDSv2 for everything; where it is silent, DMI for the instance id."""
+    # An id that was told stands, whatever comes after it: a copy of a disk must not go on with the
+    # original's secrets because one of the names is garbage.
+    instance_id = None
     try:
+        instance_id = _instance_id(imds.get("meta-data/instance-id"))
         return Facts(
-            instance_id=_instance_id(imds.get("meta-data/instance-id")),
+            instance_id=instance_id,
             public_hostname=_name(imds, "public-hostname"),
             public_ipv4=_name(imds, "public-ipv4"),
             local_hostname=_name(imds, "local-hostname"),
             local_ipv4=_name(imds, "local-ipv4"),
         )
     except MetadataError as error:
-        return Facts(instance_id=_from_dmi(paths), problem=error)
+        return Facts(instance_id=instance_id or _from_dmi(paths), problem=error)
 
 
 def _name(imds: Imds, key: str) -> str | None:

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import http.client
 import random
+import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -92,25 +96,53 @@ class Imds:
         return _text(body).strip()
 
     def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-        """One request on a connection of its own, bounded in time even if bytes only trickle."""
+        """One request on a connection of its own."""
         address = urlsplit(self.url)
         give_up = min(self._until, time.monotonic() + ATTEMPT_TIMEOUT)
         connection = http.client.HTTPConnection(
-            address.hostname or "", address.port, timeout=max(0.05, give_up - time.monotonic())
+            address.hostname or "", address.port, timeout=_left(give_up)
         )
-        try:
+        connection.connect()
+        with _cut_off(connection, give_up):
             connection.request(method, path, headers=headers)
             response = connection.getresponse()
-            body = bytearray()
-            while chunk := response.read1(4096):
-                body += chunk
-                if len(body) > LARGEST_ANSWER:
-                    raise _RetryableError("an answer that does not end")
-                if time.monotonic() > give_up:
-                    raise TimeoutError("timed out")
-            return response.status, bytes(body)
-        finally:
-            connection.close()
+            body = response.read(LARGEST_ANSWER + 1)
+        if len(body) > LARGEST_ANSWER:
+            raise _RetryableError("an answer that does not end")
+        if response.length:
+            raise _RetryableError("an answer that is cut short")
+        return response.status, body
+
+
+@contextmanager
+def _cut_off(connection: http.client.HTTPConnection, give_up: float) -> Iterator[None]:
+    """End the connection at that time: a socket's own timeout begins anew with each byte.
+
+    Raises:
+        TimeoutError: the time was up; what came until then is not to be used.
+    """
+    connected, up = connection.sock, threading.Event()
+
+    def cut() -> None:
+        up.set()
+        with suppress(OSError):  # the other end was faster
+            connected.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(_left(give_up), cut)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        connection.close()
+        if up.is_set():
+            raise TimeoutError("timed out")
+
+
+def _left(until: float) -> float:
+    """Seconds; never so few that an answer at hand would be missed."""
+    return max(0.05, until - time.monotonic())
 
 
 class _RetryableError(Exception):

@@ -39,10 +39,11 @@ class Stamp:
 def load(paths: Paths) -> Stamp | None:
     """The stamp; None on a disk that no instance has used. A broken one is nobody's."""
     try:
-        return Stamp(**json.loads(paths.stamp.read_text("utf-8")))
+        raw = json.loads(paths.stamp.read_text("utf-8"))
+        return Stamp(raw["instance_id"], raw["machine"], raw["done"])
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError):
         return Stamp(instance_id="unreadable", machine="", done=False)
 
 
