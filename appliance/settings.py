@@ -87,7 +87,7 @@ def choose(
 def operator_hostname(path: Path) -> str | None:
     """The name that the operator wrote down, or None."""
     try:
-        written = path.read_text("utf-8")
+        written = path.read_text("utf-8-sig")  # an editor may have put a byte order mark first
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -107,34 +107,50 @@ def operator_hostname(path: Path) -> str | None:
 
 
 def configured_model(path: Path) -> str:
-    """The first model of the MODEL line, without its revision: what clients name."""
+    """What clients call the first model: its served name, else its id without the revision."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ApplianceError(f"{path} cannot be read.", DEFAULT_MODEL_HINT) from error
-    for line in text.splitlines():
+    values = {}  # as systemd reads it: the last line with a name counts
+    for line in text.split("\n"):
         key, _, value = line.partition("=")
-        if key.strip() == "MODEL":
-            model = value.strip().strip("\"'").split(";")[0].partition("@")[0].strip()
-            if model:
-                return model
-    raise ApplianceError(f"{path} names no model.", DEFAULT_MODEL_HINT)
+        values[key.strip()] = value.strip().strip("\"'")
+    models, served = (
+        [part.strip() for part in values.get(key, "").split(";") if part.strip()]
+        for key in ("MODEL", "INFINITY_SERVED_MODEL_NAME")
+    )
+    if not models:
+        raise ApplianceError(f"{path} names no model.", DEFAULT_MODEL_HINT)
+    return served[0] if served else models[0].partition("@")[0]
 
 
 def load(paths: Paths) -> Settings | None:
-    """The settings of the last boot; None when there are none that can be used."""
+    """The settings of the last boot; None when there are none that can be used.
+
+    Fields that another release has written are passed over.
+
+    Raises:
+        ApplianceError: a name in them is not one, or the file cannot be read.
+    """
     try:
         raw = json.loads(paths.settings.read_text("utf-8"))
-        return Settings(
-            **{
-                **raw,
-                "aliases": tuple(raw["aliases"]),
-                "issued": tuple(raw["issued"]),
-                "ports": Ports(**raw["ports"]),
-            }
+        saved = Settings(
+            hostname=names.normal(raw["hostname"]),
+            model=str(raw["model"]),
+            followed=bool(raw["followed"]),
+            aliases=tuple(names.normal(alias) for alias in raw["aliases"]),
+            ports=Ports(*(int(raw["ports"][port]) for port in ("https", "http", "upstream"))),
+            ipv6=bool(raw["ipv6"]),
+            issued=tuple(map(str, raw["issued"])),
         )
-    except (OSError, ValueError, TypeError, KeyError):
-        return None  # lost or of another release: they are chosen anew
+    except FileNotFoundError:
+        return None
+    except ApplianceError as error:
+        raise ApplianceError(f"{paths.settings}: {error.message}", error.hint) from error
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None  # not whole: they are chosen anew
+    return saved
 
 
 def save(settings: Settings, paths: Paths) -> None:
