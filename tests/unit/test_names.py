@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance import names, render
@@ -44,6 +44,7 @@ def test_everything_else_is_refused(written: str) -> None:
         names.normal(written)
 
 
+@settings(deadline=None)  # the first example imports the template engine
 @given(st.text(max_size=300))
 def test_no_text_brings_a_metacharacter_into_the_configuration(text: str) -> None:
     try:

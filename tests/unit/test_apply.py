@@ -1,0 +1,134 @@
+"""The shared tail: one at a time, and what the live gate fails is taken back."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from appliance import apply, verify
+from appliance.activate import NewFile
+from appliance.errors import ApplianceError
+from appliance.gate import Gate
+from appliance.paths import Paths
+from appliance.settings import Settings
+
+OWNER = (os.geteuid(), os.getegid())
+SETTINGS = Settings(hostname="a.example", model="m", followed=True)
+
+
+class Running(Gate):
+    """A gate that is up and takes everything; it counts how often it was reloaded."""
+
+    reloads = 0
+
+    def test(self) -> None:
+        pass
+
+    def running(self) -> bool:
+        return True
+
+    def reload(self) -> None:
+        type(self).reloads += 1
+
+
+class Stopped(Running):
+    def running(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    paths = Paths(tmp_path)
+    paths.nginx.mkdir(parents=True)
+    paths.api_key_map.write_text("")
+    paths.htpasswd.write_text("")
+    paths.nginx_site.write_text("old")
+    monkeypatch.setattr(Running, "reloads", 0)
+    return paths
+
+
+def refuse(_: verify.Target) -> None:
+    raise ApplianceError("The gate is open.")
+
+
+def new_site(paths: Paths) -> list[NewFile]:
+    return [NewFile(paths.nginx_site, "new", 0o600, OWNER)]
+
+
+def test_a_running_gate_that_fails_its_check_gets_the_old_files_back(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "require", refuse)
+    with pytest.raises(ApplianceError, match="The gate is open"):
+        apply.apply(new_site(paths), SETTINGS, Running(paths))
+    assert paths.nginx_site.read_text() == "old"
+    assert Running.reloads == 2, "nginx goes on with the files that failed"
+
+
+def test_a_running_gate_that_passes_keeps_the_new_files(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "require", lambda _: None)
+    apply.apply(new_site(paths), SETTINGS, Running(paths))
+    assert paths.nginx_site.read_text() == "new"
+
+
+def test_a_gate_that_is_down_is_not_probed(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "require", refuse)
+    apply.apply(new_site(paths), SETTINGS, Stopped(paths))
+    assert paths.nginx_site.read_text() == "new"
+    assert Stopped.reloads == 0
+
+
+def test_a_second_change_waits_for_the_first(tmp_path: Path) -> None:
+    entered, order = threading.Event(), []
+
+    def second() -> None:
+        entered.set()
+        with apply.locked(tmp_path / "lock"):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with apply.locked(tmp_path / "lock"):
+        thread.start()
+        entered.wait()
+        thread.join(0.3)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_change_that_does_not_end_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply, "LOCK_PATIENCE", 0.2)
+    with (
+        apply.locked(tmp_path / "lock"),
+        pytest.raises(ApplianceError, match="under way") as caught,
+        apply.locked(tmp_path / "lock"),
+    ):
+        pytest.fail("two changes at once")
+    assert caught.value.hint
+
+
+def test_a_change_that_was_killed_leaves_no_lock(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        with apply.locked(tmp_path / "lock"):
+            os._exit(137)
+    os.waitpid(child, 0)
+    with apply.locked(tmp_path / "lock"):
+        pass
+
+
+def test_the_lock_is_for_root_alone_and_follows_no_link(tmp_path: Path) -> None:
+    with apply.locked(tmp_path / "lock"):
+        assert stat.S_IMODE((tmp_path / "lock").stat().st_mode) == 0o600
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"), apply.locked(tmp_path / "link"):
+        pytest.fail("followed")
+    assert not (tmp_path / "elsewhere").exists()
