@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.errors import ApplianceError
-from appliance.files import remove, sync_directory, write_atomic
+from appliance.files import remove, remove_temporaries, sync_directory, write_atomic
 from appliance.gate import Gate
 
 
@@ -34,9 +34,13 @@ def activated(files: Sequence[NewFile], gate: Gate) -> Iterator[None]:
     Raises:
         ApplianceError: what failed.
     """
-    for file in files:
-        _set_aside(file.path)
     running = gate.running()
+    try:
+        for file in files:
+            _set_aside(file.path)
+    except BaseException:
+        remove_leftovers([file.path for file in files])
+        raise
     try:
         for file in files:
             write_atomic(file.path, file.data, file.mode, file.owner)
@@ -55,10 +59,10 @@ def activated(files: Sequence[NewFile], gate: Gate) -> Iterator[None]:
 
 
 def remove_leftovers(paths: Sequence[Path]) -> None:
-    """Delete what an activation that was killed kept aside of these files."""
+    """Delete what a run that was killed has left beside these files: it may hold secrets."""
     for path in paths:
-        if _aside(path).exists():
-            remove(_aside(path))
+        remove_temporaries(path)
+        remove(_aside(path))
 
 
 def _aside(path: Path) -> Path:
@@ -68,7 +72,7 @@ def _aside(path: Path) -> Path:
 def _set_aside(path: Path) -> None:
     remove(_aside(path))  # of an attempt that was killed
     try:
-        os.link(path, _aside(path))
+        os.link(path, _aside(path), follow_symlinks=False)  # a link is kept as the link it is
     except FileNotFoundError:
         pass  # new: putting back is removing
     except OSError as error:
@@ -80,8 +84,9 @@ def _set_aside(path: Path) -> None:
 
 def _put_back(path: Path) -> None:
     aside = _aside(path)
-    if aside.exists():
+    if os.path.lexists(aside):  # lexists: a link that leads nowhere is put back too
         os.replace(aside, path)
+        remove(aside)  # rename(2) does nothing where both still are one file
         sync_directory(path.parent)
     else:
         remove(path)

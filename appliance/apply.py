@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,11 +46,11 @@ def target(settings: Settings, paths: Paths) -> verify.Target:
         known = bool(password and hashed) and bcrypt.checkpw(password.encode(), hashed.encode())
     except ValueError:  # another kind of hash
         known = False
-    return verify.Target(settings, paths, verify.first_key(paths), password if known else None)
+    return verify.Target(settings, paths, identity.first_key(paths), password if known else None)
 
 
 def _hash_of(user: str, htpasswd: Path) -> str:
-    for line in htpasswd.read_text("utf-8").splitlines():
+    for line in htpasswd.read_text("utf-8", "replace").splitlines():
         name, _, hashed = line.partition(":")
         if name == user:
             return hashed
@@ -63,7 +64,9 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         ApplianceError: another one holds it for too long.
     """
-    with path.open("w") as file:
+    # 0600: whoever may open it may hold it, and with it every change of this instance.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w") as file:
         deadline = time.monotonic() + LOCK_PATIENCE
         while True:
             try:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from appliance.errors import ApplianceError
 
+TEMPORARY_SUFFIX = ".new"
+
 
 def write_atomic(
     path: Path, data: str | bytes, mode: int, owner: tuple[int, int] | None = None
@@ -32,7 +34,9 @@ def write_atomic(
     raw = data.encode() if isinstance(data, str) else data
     temporary = ""
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor, temporary = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX
+        )
         with os.fdopen(descriptor, "wb") as file:
             if owner is not None:
                 os.fchown(file.fileno(), *owner)
@@ -44,7 +48,7 @@ def write_atomic(
         sync_directory(path.parent)
     except OSError as error:
         if temporary:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # the first error is the one to tell
                 os.unlink(temporary)
         raise ApplianceError(
             f"{path} could not be written: {error.strerror}.",
@@ -55,13 +59,23 @@ def write_atomic(
 def remove(path: Path) -> None:
     """Delete a file for good, or do nothing when it is not there."""
     try:
-        path.unlink(missing_ok=True)
-        if path.parent.is_dir():
-            sync_directory(path.parent)
+        path.unlink()
+        sync_directory(path.parent)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise ApplianceError(
             f"{path} could not be removed: {error.strerror}.", "Check the folder's permissions."
         ) from error
+
+
+def remove_temporaries(path: Path) -> None:
+    """Delete what writes of ``path`` that were killed have left beside it.
+
+    Only for who knows that nobody is writing it now: under the lock of its writers.
+    """
+    for temporary in path.parent.glob(f".{path.name}.*{TEMPORARY_SUFFIX}"):
+        remove(temporary)
 
 
 def sync_directory(path: Path) -> None:

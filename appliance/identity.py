@@ -13,8 +13,17 @@ USERNAME = "admin"
 KEY_PREFIX = "inf-"
 KEY_BYTES = 24  # 192 bits, written as 48 hex digits in lower case
 PASSWORD_BYTES = 24  # 192 bits
-_KEY = re.compile(r"inf-[0-9a-f]{48}")
-_PASSWORD = re.compile(r"[A-Za-z0-9_-]{32,}")
+# What an operator may have put in their place: a token of RFC 6750 (in lower case, since nginx
+# lets no other in), and what bcrypt can hash.
+_KEY = re.compile(r"[a-z0-9._~+/-]+=*")
+_PASSWORD = re.compile(r"[^\x00-\x1f\x7f]+")
+LONGEST_PASSWORD = 72  # bytes
+# A line of the key map that lets somebody in, in any of nginx's ways of writing it.
+_MAP_LINE = re.compile(
+    r"""\s*(?P<quote>["'])(?i:bearer)\ (?P<key>[a-z0-9._~+/-]+=*)(?P=quote)\s+
+    (?!(?P<off>["']?)0?(?P=off)\s*;)[^;]+;""",
+    re.VERBOSE,
+)
 
 # A bcrypt check stops an nginx worker for its whole length: 2 ms at cost 5, 95 ms at cost 10.
 # A higher cost protects passwords that can be guessed; 192 random bits cannot, at any cost.
@@ -23,28 +32,27 @@ BCRYPT_COST = 5
 
 @dataclass(frozen=True)
 class Identity:
-    """The secrets in plain text; never shown by accident, never compared by eye."""
+    """The secrets in plain text; never shown by accident. "" is one that nobody wrote down."""
 
     api_key: str = field(repr=False)
     password: str = field(repr=False)
     username: str = USERNAME
 
 
-def create() -> Identity:
-    """New secrets from the system's random source."""
-    return Identity(
-        api_key=KEY_PREFIX + secrets.token_hex(KEY_BYTES),
-        password=secrets.token_urlsafe(PASSWORD_BYTES),
-    )
+def new_api_key() -> str:
+    return KEY_PREFIX + secrets.token_hex(KEY_BYTES)
 
 
-def load(paths: Paths) -> Identity | None:
-    """The secrets in the credentials file; None when it is not there or not whole."""
+def new_password() -> str:
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
+def load(paths: Paths) -> Identity:
+    """The secrets in the credentials file, as far as nginx can use them."""
     values = read_credentials(paths)
     key, password = values.get("INFINITY_API_KEY", ""), values.get("INFINITY_PASSWORD", "")
-    if _KEY.fullmatch(key) and _PASSWORD.fullmatch(password):
-        return Identity(api_key=key, password=password)
-    return None
+    usable = _PASSWORD.fullmatch(password) and len(password.encode()) <= LONGEST_PASSWORD
+    return Identity(api_key=key if _KEY.fullmatch(key) else "", password=password if usable else "")
 
 
 def read_credentials(paths: Paths) -> dict[str, str]:
@@ -53,11 +61,23 @@ def read_credentials(paths: Paths) -> dict[str, str]:
         lines = paths.credentials.read_text("utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ApplianceError(
             f"{paths.credentials} cannot be read.", "Only root may read it: use sudo."
         ) from error
+    except UnicodeDecodeError as error:
+        raise ApplianceError(
+            f"{paths.credentials} is no text.", "Move it away; nginx keeps what it accepts."
+        ) from error
     return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def first_key(paths: Paths) -> str | None:
+    """A key that the map lets in, or None. The map is the truth, also when written by hand."""
+    for line in paths.api_key_map.read_text("utf-8", "replace").splitlines():
+        if found := _MAP_LINE.match(line):
+            return found["key"]
+    return None
 
 
 def htpasswd_line(identity: Identity) -> str:

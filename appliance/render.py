@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from appliance.errors import ApplianceError
@@ -37,9 +38,10 @@ def site(settings: Settings, templates: Path) -> str:
             upstream_port=settings.ports.upstream,
             ipv6=settings.ipv6,
         )
-    except (jinja2.TemplateError, OSError) as error:
+    except Exception as error:  # whatever the expressions of a template raise
+        said = " ".join(str(error).split()).rstrip(".")
         raise ApplianceError(
-            f"The template {SITE_TEMPLATE} does not render: {error}.",
+            f"The template {SITE_TEMPLATE} does not render: {said or type(error).__name__}.",
             f"Restore {templates / SITE_TEMPLATE} from the release, "
             "then run `systemctl start infinity-firstboot`.",
         ) from error
@@ -50,17 +52,29 @@ def key_map(identity: Identity) -> str:
     return f'"Bearer {identity.api_key}" 1;\n'
 
 
-def credentials(settings: Settings, identity: Identity) -> str:
-    """The credentials file of a new instance."""
-    return "".join(
-        f"{key}={value}\n"
-        for key, value in {
-            **described(settings),
-            "INFINITY_API_KEY": identity.api_key,
-            "INFINITY_USERNAME": identity.username,
-            "INFINITY_PASSWORD": identity.password,
-        }.items()
-    )
+def credentials(settings: Settings, identity: Identity, before: str = "") -> str:
+    """The credentials file with every entry that is known: in its line, else at the end.
+
+    Args:
+        settings: what is served.
+        identity: the secrets.
+        before: the file as it is.
+    """
+    values = {**described(settings), **secrets_of(identity)}
+    text = updated_credentials(before, values) if before else ""
+    present = {line.partition("=")[0] for line in text.split("\n")}
+    return text + "".join(f"{key}={values[key]}\n" for key in values if key not in present)
+
+
+def secrets_of(identity: Identity) -> dict[str, str]:
+    """The entries of the credentials file that let somebody in; none for what nobody knows."""
+    values = {}
+    if identity.api_key:
+        values["INFINITY_API_KEY"] = identity.api_key
+    if identity.password:
+        values["INFINITY_USERNAME"] = identity.username
+        values["INFINITY_PASSWORD"] = identity.password
+    return values
 
 
 def described(settings: Settings) -> dict[str, str]:
@@ -72,11 +86,10 @@ def described(settings: Settings) -> dict[str, str]:
     }
 
 
-def updated_credentials(text: str, settings: Settings) -> str:
-    """The credentials file with true names in it; every other line stays as it is."""
-    values = described(settings)
+def updated_credentials(text: str, values: Mapping[str, str]) -> str:
+    """The credentials file with these values in its lines; every other line stays as it is."""
     lines = []
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         key = line.partition("=")[0]
         lines.append(f"{key}={values[key]}" if key in values else line)
     return "".join(f"{line}\n" for line in lines)

@@ -64,7 +64,9 @@ def run(
             check=False,
         )
     except FileNotFoundError as error:
-        raise ApplianceError(f"{words[0]} is not installed.", hint) from error
+        raise ApplianceError(f"{error.filename} is not installed.", hint) from error
+    except OSError as error:
+        raise ApplianceError(f"`{shown}` could not be started: {error.strerror}.", hint) from error
     except subprocess.TimeoutExpired as error:
         raise ApplianceError(f"`{shown}` did not finish within {timeout:g} s.", hint) from error
     if check and done.returncode != 0:

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Sequence
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -76,7 +76,7 @@ def fingerprint(certificate_pem: bytes) -> str:
     """SHA-256 of the first certificate in the file, hex; "" when there is none."""
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         return ""
     return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
@@ -86,9 +86,9 @@ def belongs(key_pem: bytes, certificate_pem: bytes) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         key = serialization.load_pem_private_key(key_pem, None)
-    except (ValueError, TypeError, InvalidSignature):
+        return key.public_key() == certificate.public_key()
+    except (ValueError, TypeError, x509.InvalidVersion, UnsupportedAlgorithm):
         return False
-    return key.public_key() == certificate.public_key()
 
 
 def covers(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
@@ -96,7 +96,7 @@ def covers(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, x509.ExtensionNotFound):
+    except (ValueError, x509.InvalidVersion, x509.ExtensionNotFound, x509.DuplicateExtension):
         return False
     return all(_alternative(host) in found for host in hosts)
 
@@ -104,7 +104,7 @@ def covers(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
 def _private_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ApplianceError("The TLS key is not a readable PEM key.", _KEY_HINT) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ApplianceError("The TLS key is not one that this appliance made.", _KEY_HINT)

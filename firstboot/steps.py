@@ -19,8 +19,6 @@ from appliance.settings import Settings
 from firstboot import stamp as stamps
 from firstboot.stamp import Stamp
 
-ISSUED_KEPT = 4  # fingerprints; two would do
-
 
 def make_folders(paths: Paths) -> None:
     """The folders that are ours; on an instance the packages and units have made them."""
@@ -40,7 +38,7 @@ def recognise(facts: Facts, paths: Paths) -> Stamp:
     again; from then on, whatever credentials file there is was made for this instance. On a
     disk without a stamp, what is there came from user data and stays.
     """
-    remove_leftovers(identity_files(paths))
+    remove_leftovers([*identity_files(paths), paths.stamp, paths.machine_id])
     stamp = stamps.load(paths)
     if stamp is not None and stamp.is_of(facts, paths):
         return adopt(stamp, facts, paths)
@@ -88,20 +86,27 @@ def renew_machine_id(paths: Paths) -> None:
         run(["systemctl", "try-restart", "systemd-journald.service"], check=False)
 
 
-def ensure_credentials(settings: Settings, gate: Gate) -> Identity | None:
+def ensure_credentials(settings: Settings, gate: Gate) -> Identity:
     """The secrets of this instance, in the credentials file before anything accepts them.
 
-    None when the operator has deleted or rewritten that file: nginx has what it needs.
+    What nginx accepts already stays, by whomever it was written; so does what the file says.
+    Only what neither of them has is made.
     """
     paths = gate.paths
-    known = identity.load(paths)
-    if known is not None:
-        return known
-    if paths.api_key_map.exists() and paths.htpasswd.exists():
-        return None
-    made = identity.create()
-    write_atomic(paths.credentials, render.credentials(settings, made), 0o600, gate.secret_owner)
-    return made
+    told = identity.load(paths)
+    if paths.api_key_map.exists():
+        key = identity.first_key(paths) or ""
+    else:
+        key = told.api_key or identity.new_api_key()
+    password = told.password
+    if not paths.htpasswd.exists():
+        password = password or identity.new_password()
+    who = Identity(api_key=key, password=password)
+    if not (paths.api_key_map.exists() and paths.htpasswd.exists()):
+        before = _read(paths.credentials).decode()
+        text = render.credentials(settings, who, before)
+        write_atomic(paths.credentials, text, 0o600, gate.secret_owner)
+    return who
 
 
 def nothing_to_do(
@@ -118,20 +123,20 @@ def nothing_to_do(
     return stamp.done and settings == previous and all(path.exists() for path in files)
 
 
-def files_for(settings: Settings, who: Identity | None, gate: Gate) -> list[NewFile]:
+def files_for(settings: Settings, who: Identity, gate: Gate) -> list[NewFile]:
     """Everything that is not as it should be, except the certificate."""
     paths = gate.paths
     files = []
-    if who is not None and not paths.api_key_map.exists():
+    if not paths.api_key_map.exists():
         files.append(NewFile(paths.api_key_map, render.key_map(who), 0o600, gate.secret_owner))
-    if who is not None and not paths.htpasswd.exists():
+    if not paths.htpasswd.exists():
         files.append(NewFile(paths.htpasswd, identity.htpasswd_line(who), 0o640, gate.login_owner))
     files.append(
         NewFile(paths.nginx_site, render.site(settings, paths.templates), 0o644, gate.secret_owner)
     )
     if paths.credentials.exists():
         text = paths.credentials.read_text("utf-8")
-        true = render.updated_credentials(text, settings)
+        true = render.updated_credentials(text, render.described(settings))
         if true != text:
             files.append(NewFile(paths.credentials, true, 0o600, gate.secret_owner))
     return files
@@ -147,19 +152,22 @@ def certificate_for(settings: Settings, gate: Gate) -> tuple[list[NewFile], Sett
 
     paths = gate.paths
     hosts = [settings.hostname, *settings.aliases]
+    if paths.certificate.is_symlink():
+        return [], settings  # ours never is: one that leads nowhere is to be mended by its owner
     key, present = _read(paths.certificate_key), _read(paths.certificate)
     if present and tls.fingerprint(present) not in settings.issued:
         return [], settings  # the operator's: nginx's test says if it is broken
     if present and key and tls.belongs(key, present) and tls.covers(present, hosts):
         return [], settings
-    key = key or tls.new_key()
+    files = []
+    if not key:
+        key = tls.new_key()
+        files.append(NewFile(paths.certificate_key, key, 0o600, gate.secret_owner))
     made = tls.self_signed(key, hosts, dt.datetime.now(dt.UTC))
-    files = [
-        NewFile(paths.certificate_key, key, 0o600, gate.secret_owner),
-        NewFile(paths.certificate, made, 0o644, gate.secret_owner),
-    ]
-    issued = (*settings.issued, tls.fingerprint(made))[-ISSUED_KEPT:]
-    return files, replace(settings, issued=issued)
+    files.append(NewFile(paths.certificate, made, 0o644, gate.secret_owner))
+    # Either may be on the disk after a cut or a refusal by nginx, however often that happens.
+    ours = (present, made) if present else (made,)
+    return files, replace(settings, issued=tuple(tls.fingerprint(pem) for pem in ours))
 
 
 def _read(path: Path) -> bytes:

@@ -14,7 +14,7 @@ import bcrypt
 from cryptography import x509
 from gate_harness import nginx_program
 
-from appliance import identity, tls, verify
+from appliance import identity, tls
 from appliance.gate import Gate
 from appliance.imds import Imds
 from appliance.paths import Paths
@@ -93,7 +93,8 @@ class Disk:
     def secrets(self) -> tuple[str, str, bytes]:
         """API key, password and TLS private key."""
         known = identity.load(self.paths)
-        assert known is not None, "there is no whole credentials file"
+        assert known.api_key, "the credentials file has no key"
+        assert known.password, "the credentials file has no password"
         return known.api_key, known.password, self.paths.certificate_key.read_bytes()
 
     def certificate(self) -> x509.Certificate:
@@ -103,7 +104,7 @@ class Disk:
         """Whatever nginx accepts is what the credentials file says, and the stamp is final."""
         key, password, tls_key = self.secrets()
         user, _, hashed = self.paths.htpasswd.read_text().strip().partition(":")
-        assert verify.first_key(self.paths) == key
+        assert identity.first_key(self.paths) == key
         assert user == "admin"
         assert bcrypt.checkpw(password.encode(), hashed.encode())
         assert tls.belongs(tls_key, self.paths.certificate.read_bytes())
@@ -113,6 +114,7 @@ class Disk:
         assert said["INFINITY_URL"] == f"https://{host}/"
         assert json.loads(self.paths.stamp.read_text())["done"] is True
         assert not list(self.paths.root.rglob(".*.before")), "an old file is left aside"
+        assert not list(self.paths.root.rglob(".*.new")), "a part of a file is left"
         self.gate.test()
 
 

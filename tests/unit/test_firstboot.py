@@ -250,6 +250,7 @@ def test_the_subject_is_the_host_and_the_organisation(booted: Disk) -> None:
 
 def test_secrets_never_show_in_a_representation(booted: Disk) -> None:
     known = identity.load(booted.paths)
-    assert known is not None
+    assert known.api_key
+    assert known.password
     assert known.api_key not in repr(known)
     assert known.password not in repr(known)

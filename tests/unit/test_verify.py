@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from gate_harness import HOST, KEY, PASSWORD, REPO, Gate, running_gate
 from gate_stub import Stub
 
-from appliance import settings, verify
+from appliance import settings, tls, verify
 from appliance.apply import target
 from appliance.errors import ApplianceError
 from appliance.paths import Paths
 from appliance.settings import Ports, Settings
 
 
-def settings_of(gate: Gate, host: str = HOST) -> Settings:
-    ports = Ports(gate.https_port, gate.http_port)
-    return Settings(hostname=host, model="m", followed=True, ports=ports)
+def settings_of(gate: Gate, host: str = HOST, *, ours: bool = True) -> Settings:
+    return Settings(
+        hostname=host,
+        model="m",
+        followed=True,
+        ports=Ports(gate.https_port, gate.http_port),
+        issued=(tls.fingerprint(gate.certificate.read_bytes()),) if ours else (),
+    )
 
 
 def target_of(gate: Gate) -> verify.Target:
@@ -64,6 +71,51 @@ def test_a_certificate_for_another_name_is_named(gate: Gate) -> None:
     wrong = settings_of(gate, "elsewhere.test")
     with pytest.raises(ApplianceError, match=r"TLS handshake as elsewhere\.test failed"):
         verify.require(verify.Target(wrong, Paths(gate.root), KEY, PASSWORD))
+
+
+def test_the_operators_certificate_may_be_for_another_name_and_out_of_date(
+    tmp_path: Path, stub: Stub
+) -> None:
+    with running_gate(tmp_path / "root", stub.port) as gate:
+        key = (gate.root / "etc/ssl/infinity/infinity.key").read_bytes()
+        long_ago = dt.datetime.now(dt.UTC) - dt.timedelta(days=900)
+        gate.certificate.write_bytes(tls.self_signed(key, ["elsewhere.test"], long_ago))
+        theirs = settings_of(gate, ours=False)
+        with pytest.raises(ApplianceError, match="another certificate"):
+            verify.require(verify.Target(theirs, Paths(gate.root), KEY, PASSWORD))
+        gate.reload()
+        eventually_passes(verify.Target(theirs, Paths(gate.root), KEY, PASSWORD))
+        ours = settings_of(gate)
+        with pytest.raises(ApplianceError, match="TLS handshake as localhost failed"):
+            verify.require(verify.Target(ours, Paths(gate.root), KEY, PASSWORD))
+
+
+def eventually_passes(target: verify.Target) -> None:
+    """The old workers go on accepting for a moment after a reload."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            verify.require(target)
+        except ApplianceError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+@pytest.mark.parametrize("text", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nx"])
+def test_a_file_without_a_certificate_is_named(gate: Gate, tmp_path: Path, text: str) -> None:
+    paths = Paths(tmp_path)
+    paths.certificate.parent.mkdir(parents=True)
+    paths.certificate.write_text(text)
+    with pytest.raises(ApplianceError, match="holds no certificate"):
+        verify.require(verify.Target(settings_of(gate), paths, KEY, PASSWORD))
+
+
+def test_a_key_without_letters_still_has_a_wrong_neighbour() -> None:
+    assert verify.flipped("0123") != "0123"
+    assert verify.flipped("inf-09af") == "inf-09aF"
 
 
 def test_a_stale_password_in_the_credentials_file_is_not_tried(gate: Gate) -> None:
