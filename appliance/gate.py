@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from appliance.paths import Paths
 from appliance.run import run
 
 WORKER_GROUP = "www-data"
+RELOAD_PATIENCE = 10.0  # seconds until a reload must have happened
+_SEE_JOURNAL = "See `journalctl -u nginx` and /var/log/nginx/error.log."
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,36 @@ class Gate:
         )
 
     def reload(self) -> None:
-        """Have the running nginx take the new files; connections stay up."""
-        run(["systemctl", "reload", "nginx.service"], hint="See `journalctl -u nginx`.")
+        """Have the running nginx take the new files, and return when it has; connections stay up.
+
+        The master starts new workers, and tells the old ones some 100 ms later to accept no more:
+        until then either may answer, so a check of the gate would say nothing.
+
+        Raises:
+            ApplianceError: nginx goes on with what it had.
+        """
+        before = self._workers()
+        if self.is_service:
+            run(["systemctl", "reload", "nginx.service"], hint=_SEE_JOURNAL)
+        else:
+            run([*self._command(), "-s", "reload"])
+        deadline = time.monotonic() + RELOAD_PATIENCE
+        while not self._replaced(before):
+            if time.monotonic() > deadline:
+                raise ApplianceError("nginx did not take its new configuration.", _SEE_JOURNAL)
+            time.sleep(0.02)
+
+    def _replaced(self, before: set[int]) -> bool:
+        return bool(self._workers() - before) and not any(map(_accepts, before))
+
+    def _workers(self) -> set[int]:
+        """Process ids of nginx's workers, old and new."""
+        try:
+            master = int((self.paths.root / "run/nginx.pid").read_text("ascii"))
+            children = Path(f"/proc/{master}/task/{master}/children").read_text("ascii")
+        except (OSError, ValueError) as error:
+            raise ApplianceError("nginx's processes cannot be found.", _SEE_JOURNAL) from error
+        return set(map(int, children.split()))
 
     def _command(self) -> list[str]:
         if self.is_service:
@@ -80,3 +111,12 @@ class Gate:
         as_root = ["-g", "user root;"] if os.geteuid() == 0 else []
         root = ["-p", str(self.paths.root), "-c", str(configuration)]
         return [self.program, "-e", "stderr", *root, *as_root]
+
+
+def _accepts(worker: int) -> bool:
+    """Whether this worker takes new connections; no more once it says that it is shutting down."""
+    try:
+        title = Path(f"/proc/{worker}/cmdline").read_bytes()
+    except OSError:  # gone, or hidden from this process (ProtectProc=)
+        return False
+    return title.startswith(b"nginx: worker") and b"shutting down" not in title
