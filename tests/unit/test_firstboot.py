@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import itertools
+import json
 import os
 import stat
 import subprocess
@@ -144,6 +145,26 @@ def test_the_operators_certificate_is_left_alone(booted: Disk) -> None:
     assert booted.paths.certificate.read_bytes() == theirs
     assert booted.paths.certificate_key.read_bytes() == key
     assert f"server_name {OTHER_HOST};" in booted.paths.nginx_site.read_text()
+
+
+def test_our_certificate_stays_ours_however_often_a_boot_fails(booted: Disk) -> None:
+    broken = booted.paths.nginx / "infinity/gate.conf"
+    text = broken.read_text()
+    broken.write_text("no_such_directive;\n")
+    for number in range(6):
+        with pytest.raises(ApplianceError, match="no_such_directive"):
+            booted.boot(metadata(FIRST, f"name-{number}.compute.test"))
+    broken.write_text(text)
+    booted.boot(metadata(FIRST, OTHER_HOST))
+    booted.assert_whole(OTHER_HOST)
+
+
+def test_a_stamp_of_another_release_is_this_instances_all_the_same(booted: Disk) -> None:
+    old = booted.secrets()
+    stamp = json.loads(booted.paths.stamp.read_text())
+    booted.paths.stamp.write_text(json.dumps(stamp | {"from_the_future": 1}))
+    booted.boot()
+    assert booted.secrets() == old
 
 
 def test_a_certificate_that_nginx_refuses_is_one_sentence(booted: Disk) -> None:
