@@ -105,3 +105,51 @@ def test_a_write_that_fails_leaves_no_temporary_file(
     with pytest.raises(ApplianceError, match="No space left on device"):
         write_atomic(tmp_path / "file", "x", 0o600)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_failure_before_the_first_write_leaves_nothing_aside(
+    gate: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = new_files(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fchmod", fail)
+        with pytest.raises(ApplianceError, match="No space"), activated(files, gate):
+            pytest.fail("the body ran")
+    assert_as_before(tmp_path)
+
+
+def test_a_file_that_cannot_be_kept_aside_stays_where_it_is(gate: Judged, tmp_path: Path) -> None:
+    files = new_files(tmp_path)
+    (tmp_path / "folder").mkdir()  # a folder has no second name
+    with (
+        pytest.raises(ApplianceError, match="could not be kept aside"),
+        activated([*files, NewFile(tmp_path / "folder", "", 0o600, OWNER)], gate),
+    ):
+        pytest.fail("the body ran")
+    (tmp_path / "folder").rmdir()
+    assert_as_before(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["theirs", "no-such-file"])
+def test_a_link_is_put_back_as_the_link_it_was(gate: Judged, tmp_path: Path, target: str) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "link").symlink_to(target)
+    file = NewFile(tmp_path / "link", "ours", 0o600, OWNER)
+    with pytest.raises(ApplianceError, match="open"), activated([file], gate):
+        raise ApplianceError("open")
+    assert os.readlink(tmp_path / "link") == target
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "theirs"]
+
+
+def test_what_a_killed_run_kept_aside_is_not_what_is_put_back(gate: Judged, tmp_path: Path) -> None:
+    files = new_files(tmp_path)
+    (tmp_path / ".old.before").write_text("of a killed run")
+    (tmp_path / ".made.before").write_text("of a killed run")
+    with pytest.raises(ApplianceError, match="open"), activated(files, gate):
+        raise ApplianceError("open")
+    assert_as_before(tmp_path)

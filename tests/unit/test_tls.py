@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
 
 from appliance import tls
+from appliance.errors import ApplianceError
 
 NOW = dt.datetime.now(dt.UTC)
 LONG = ".".join(["a-long-label-of-a-private-name"] * 4) + ".internal"
@@ -86,3 +90,63 @@ def test_aliases_are_covered_too() -> None:
     made = tls.self_signed(tls.new_key(), ["a.test", "203.0.113.7"], NOW)
     assert tls.covers(made, ["203.0.113.7", "a.test"])
     assert not tls.covers(made, ["a.test", "b.test"])
+
+
+@pytest.mark.parametrize(
+    ("host", "common_name"),
+    [
+        ("a.test", "a.test"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("a" * 60 + ".com", "a" * 60 + ".com"),
+    ],
+)
+def test_the_host_comes_before_the_organisation(host: str, common_name: str) -> None:
+    made = x509.load_pem_x509_certificate(tls.self_signed(tls.new_key(), [host], NOW))
+    assert [(each.oid, each.value) for each in made.subject] == [
+        (NameOID.COMMON_NAME, common_name),
+        (NameOID.ORGANIZATION_NAME, "cloudimg"),
+    ]
+
+
+def test_a_name_longer_than_64_is_an_alternative_name_only() -> None:
+    made = x509.load_pem_x509_certificate(tls.self_signed(tls.new_key(), ["a" * 61 + ".com"], NOW))
+    assert [each.oid for each in made.subject] == [NameOID.ORGANIZATION_NAME]
+    assert tls.covers(made.public_bytes(serialization.Encoding.PEM), ["a" * 61 + ".com"])
+
+
+def private(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, password: bytes = b"") -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(password)
+        if password
+        else serialization.NoEncryption(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (b"", "not a readable PEM key"),
+        (b"\xff garbage", "not a readable PEM key"),
+        (private(ec.generate_private_key(ec.SECP256R1()), b"secret"), "not a readable PEM key"),
+        (private(rsa.generate_private_key(65537, 2048)), "not one that this appliance made"),
+    ],
+    ids=["empty", "garbage", "encrypted", "RSA"],
+)
+def test_a_key_that_cannot_sign_is_one_sentence(key: bytes, said: str) -> None:
+    with pytest.raises(ApplianceError, match=said) as caught:
+        tls.self_signed(key, ["a.test"], NOW)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", [b"", b"garbage", b"\xff", b"-----BEGIN CERTIFICATE-----\nAAAA\n"])
+def test_what_is_no_certificate_is_nobodys(text: bytes) -> None:
+    assert tls.fingerprint(text) == ""
+    assert not tls.belongs(tls.new_key(), text)
+    assert not tls.covers(text, ["a.test"])
+
+
+def test_the_fingerprint_is_that_of_the_first_certificate() -> None:
+    first, second = (tls.self_signed(tls.new_key(), ["a.test"], NOW) for _ in range(2))
+    assert tls.fingerprint(first + second) == tls.fingerprint(first) != tls.fingerprint(second)
