@@ -17,6 +17,7 @@ from appliance.paths import Paths
 from appliance.settings import Settings
 
 LOCK_PATIENCE = 60.0  # seconds
+PUT_BACK = "The old files are back in place, and nginx goes on with them."
 
 
 def apply(files: Sequence[NewFile], settings: Settings, gate: Gate) -> None:
@@ -29,7 +30,7 @@ def apply(files: Sequence[NewFile], settings: Settings, gate: Gate) -> None:
     """
     with activated(files, gate):
         if gate.running():
-            verify.require(target(settings, gate.paths))
+            verify.require(target(settings, gate.paths), PUT_BACK)
 
 
 def target(settings: Settings, paths: Paths) -> verify.Target:

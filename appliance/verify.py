@@ -12,6 +12,10 @@ from appliance.paths import Paths
 from appliance.settings import Settings
 
 REFUSALS = frozenset({401, 429})  # 429: an attacker is being slowed down, and is refused too
+STOPPED = (
+    "nginx stays stopped rather than open; undo the last change below /etc/nginx, "
+    "then run `systemctl restart nginx`."
+)
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,12 @@ class Check:
     said: str
 
 
-def require(target: Target) -> None:
+def require(target: Target, hint: str = STOPPED) -> None:
     """Try everything; raise when one thing is not as it must be.
+
+    Args:
+        target: what to probe.
+        hint: what has become of nginx then.
 
     Raises:
         ApplianceError: names every check that failed.
@@ -42,11 +50,7 @@ def require(target: Target) -> None:
     failed = [check for check in probe(target) if not check.passed]
     if failed:
         told = "; ".join(f"{check.name}: {check.said}" for check in failed)
-        raise ApplianceError(
-            f"The check of the credential gate failed ({told}).",
-            "nginx stays stopped rather than open; undo the last change below /etc/nginx, "
-            "then run `systemctl restart nginx`.",
-        )
+        raise ApplianceError(f"The check of the credential gate failed ({told}).", hint)
 
 
 def probe(target: Target) -> list[Check]:

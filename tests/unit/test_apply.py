@@ -51,8 +51,8 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     return paths
 
 
-def refuse(_: verify.Target) -> None:
-    raise ApplianceError("The gate is open.")
+def refuse(_: verify.Target, hint: str) -> None:
+    raise ApplianceError("The gate is open.", hint)
 
 
 def new_site(paths: Paths) -> list[NewFile]:
@@ -63,7 +63,7 @@ def test_a_running_gate_that_fails_its_check_gets_the_old_files_back(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "require", refuse)
-    with pytest.raises(ApplianceError, match="The gate is open"):
+    with pytest.raises(ApplianceError, match=r"The gate is open\. Hint: The old files are back"):
         apply.apply(new_site(paths), SETTINGS, Running(paths))
     assert paths.nginx_site.read_text() == "old"
     assert Running.reloads == 2, "nginx goes on with the files that failed"
@@ -72,7 +72,7 @@ def test_a_running_gate_that_fails_its_check_gets_the_old_files_back(
 def test_a_running_gate_that_passes_keeps_the_new_files(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "require", lambda _: None)
+    monkeypatch.setattr(verify, "require", lambda *_: None)
     apply.apply(new_site(paths), SETTINGS, Running(paths))
     assert paths.nginx_site.read_text() == "new"
 
