@@ -7,6 +7,7 @@ import stat
 import threading
 from pathlib import Path
 
+import bcrypt
 import pytest
 
 from appliance import apply, verify
@@ -132,3 +133,21 @@ def test_the_lock_is_for_root_alone_and_follows_no_link(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"), apply.locked(tmp_path / "link"):
         pytest.fail("followed")
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("login", [b"", b"other:x\n", b"admin:$apr1$x$y\n", b"admin:\n"])
+def test_a_login_that_cannot_be_checked_leaves_the_password_unknown(
+    paths: Paths, login: bytes
+) -> None:
+    paths.credentials.parent.mkdir()
+    paths.credentials.write_text("INFINITY_PASSWORD=by hand\n")
+    paths.htpasswd.write_bytes(login)
+    assert apply.target(SETTINGS, paths).password is None
+
+
+def test_odd_bytes_in_the_login_file_do_not_hide_the_login(paths: Paths) -> None:
+    paths.credentials.parent.mkdir()
+    paths.credentials.write_text("INFINITY_PASSWORD=by hand\n")
+    hashed = bcrypt.hashpw(b"by hand", bcrypt.gensalt(5))
+    paths.htpasswd.write_bytes(b"caf\xe9:x\nadmin:" + hashed + b"\n")
+    assert apply.target(SETTINGS, paths).password == "by hand"
