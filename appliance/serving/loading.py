@@ -14,6 +14,7 @@ from infinity_emb.inference import select_model
 from infinity_emb.primitives import Device, Dtype, EmbeddingDtype, InferenceEngine
 
 from appliance.errors import ApplianceError
+from appliance.serving import foreign
 from appliance.serving.config import ENV_FILE, ModelSource, ServingConfig
 from appliance.serving.encoder import accelerate
 from appliance.serving.metrics import Metrics
@@ -41,6 +42,7 @@ def load(
     """
     started = time.monotonic()
     snapshot = config.snapshot(source)
+    foreign.refuse(snapshot, source.repo)
     try:
         [model], _, _ = select_model(engine_args(snapshot, source, config.dtype))
     except Exception as error:

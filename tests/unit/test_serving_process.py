@@ -8,9 +8,11 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from encoder_support import pool, save_bert
 from serving_model import MINILM, REPO, Server, lay_out, models, single
 
 TCP_LISTEN = "0A"
@@ -94,17 +96,59 @@ def test_a_model_that_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_code_from_a_model_repository_does_not_run(tmp_path: Path) -> None:
-    snapshot = lay_out(tmp_path, "made/evil")
-    mark = tmp_path / "ran"
-    (snapshot / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nclass Evil: pass\n")
-    (snapshot / "config.json").write_text(
-        '{"model_type": "evil", "architectures": ["EvilModel"], '
-        '"auto_map": {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}}'
-    )
-    done = start(tmp_path, MODEL="made/evil")
-    assert done.returncode == os.EX_CONFIG
+def evil_configuration(snapshot: Path) -> None:
+    automatic = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}
+    config = {"model_type": "evil", "architectures": ["EvilModel"], "auto_map": automatic}
+    (snapshot / "config.json").write_text(json.dumps(config))
+
+
+def evil_module(snapshot: Path) -> None:
+    save_bert(snapshot)
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "evil.Evil"}]
+    (snapshot / "modules.json").write_text(json.dumps(modules))
+
+
+def evil_activation_of_a_module(snapshot: Path) -> None:
+    pool(save_bert(snapshot), pooling_mode_cls_token=True)
+    modules = json.loads((snapshot / "modules.json").read_text())
+    dense = {"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"}
+    (snapshot / "modules.json").write_text(json.dumps([*modules, dense]))
+    (snapshot / "3_Dense").mkdir()
+    config = {"in_features": 64, "out_features": 8, "activation_function": "evil.Evil"}
+    (snapshot / "3_Dense/config.json").write_text(json.dumps(config))
+
+
+def evil_activation_of_a_reranker(snapshot: Path) -> None:
+    save_bert(snapshot, "BertForSequenceClassification", num_labels=1)
+    config = json.loads((snapshot / "config.json").read_text())
+    config["sbert_ce_default_activation_function"] = "evil.Evil"
+    (snapshot / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        evil_configuration,
+        evil_module,
+        evil_activation_of_a_module,
+        evil_activation_of_a_reranker,
+    ],
+)
+def test_code_of_a_models_choice_does_not_run(
+    tmp_path: Path, prepare: Callable[[Path], None]
+) -> None:
+    snapshot = lay_out(tmp_path / "cache", "made/evil")
+    prepare(snapshot)
+    # In the model's folder, and as a module that is installed: either may not be imported.
+    installed, mark = tmp_path / "installed", tmp_path / "ran"
+    installed.mkdir()
+    for folder in (snapshot, installed):
+        (folder / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nclass Evil: pass\n")
+    done = start(tmp_path / "cache", MODEL="made/evil", PYTHONPATH=f"{REPO}:{installed}")
     assert not mark.exists()
+    assert done.returncode == os.EX_CONFIG
+    assert "code from a model's repository never runs here" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_it_ends_at_once_and_well_when_told_to() -> None:
