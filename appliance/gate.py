@@ -54,7 +54,7 @@ class Gate:
         Raises:
             ApplianceError: nginx refuses it; the message says where.
         """
-        done = run([*self._command(), "-t", "-q"], check=False)
+        done = run([*self.command(), "-t", "-q"], check=False)
         if done.returncode != 0:
             said = [line for line in done.stderr.splitlines() if "[emerg]" in line]
             detail = said[0].partition("[emerg] ")[2] if said else done.stderr.strip()[-300:]
@@ -85,7 +85,7 @@ class Gate:
         if self.is_service:
             run(["systemctl", "reload", "nginx.service"], hint=_SEE_JOURNAL)
         else:
-            run([*self._command(), "-s", "reload"])
+            run([*self.command(), "-s", "reload"])
         deadline = time.monotonic() + RELOAD_PATIENCE
         while not self._replaced(before):
             if time.monotonic() > deadline:
@@ -104,10 +104,12 @@ class Gate:
             raise ApplianceError("nginx's processes cannot be found.", _SEE_JOURNAL) from error
         return set(map(int, children.split()))
 
-    def _command(self) -> list[str]:
+    def command(self) -> list[str]:
+        """The program with its configuration."""
         if self.is_service:
             return [self.program]
         configuration = self.paths.nginx / "local.conf"
+        # Nobody else may read the files below a root that root made.
         as_root = ["-g", "user root;"] if os.geteuid() == 0 else []
         root = ["-p", str(self.paths.root), "-c", str(configuration)]
         return [self.program, "-e", "stderr", *root, *as_root]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from appliance.errors import ApplianceError
+from appliance.gate import Gate
 from appliance.paths import Paths
 from appliance.run import run as run_program
 from machine import cache, local_root, ready, say, unpacked
@@ -80,19 +81,7 @@ def start(parts: Group, paths: Paths, python: Path, nginx: Path) -> None:
          "--upstream-port", str(UPSTREAM)],
         cwd=CHECKOUT,
     )  # fmt: skip
-    configuration = paths.nginx / "local.conf"
-    as_root = ["-g", "user root;"] if os.geteuid() == 0 else []
-    argv: list[str | Path] = [
-        nginx,
-        "-e",
-        "stderr",
-        "-p",
-        paths.root,
-        "-c",
-        configuration,
-        *as_root,
-    ]
-    parts.start("nginx", argv, os.environ)
+    parts.start("nginx", Gate(paths, str(nginx)).command(), os.environ)
 
 
 def _emulator(parts: Group, paths: Paths) -> str:

@@ -1,4 +1,4 @@
-"""One gate for all tests that leave it as it is, and a fresh one for those that change it."""
+"""Gates, one shared and one a test, and an instance's disk before and after first boot."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from firstboot_support import Disk
 from gate_harness import Gate, running_gate
 from gate_stub import Stub
 
@@ -44,3 +45,15 @@ def own_stub() -> Iterator[Stub]:
 def own_gate(tmp_path: Path, own_stub: Stub) -> Iterator[Gate]:
     with running_gate(tmp_path / "root", own_stub.port) as gate:
         yield gate
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """As the image has it."""
+    return Disk.fresh(tmp_path / "root")
+
+
+@pytest.fixture
+def booted(disk: Disk) -> Disk:
+    disk.boot()
+    return disk

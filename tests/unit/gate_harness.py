@@ -24,7 +24,10 @@ import bcrypt
 import pytest
 
 from appliance import render, tls
+from appliance.gate import Gate as Nginx
+from appliance.paths import Paths
 from appliance.settings import Ports, Settings
+from firstboot.__main__ import has_ipv6
 from machine import unpacked
 
 REPO = Path(__file__).resolve().parents[2]
@@ -179,10 +182,7 @@ def nginx_program() -> str:
 
 
 def nginx_command(root: Path, *options: str) -> list[str]:
-    configuration = root / "etc/nginx/local.conf"
-    as_root = ["-g", "user root;"] if os.geteuid() == 0 else []
-    where = ["-e", "stderr", "-p", str(root), "-c", str(configuration)]
-    return [nginx_program(), *where, *as_root, *options]
+    return [*Nginx(Paths(root), nginx_program()).command(), *options]
 
 
 def lay_out(root: Path, *, https_port: int, http_port: int, upstream_port: int) -> None:
@@ -217,15 +217,6 @@ def write_certificate(folder: Path) -> None:
 def write_login(etc: Path, user: str, password: str, cost: int = 5) -> None:
     hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
     (etc / ".infinity.htpasswd").write_text(f"{user}:{hashed}\n")
-
-
-def has_ipv6() -> bool:
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
 
 
 def free_ports(count: int) -> list[int]:

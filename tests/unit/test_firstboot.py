@@ -26,17 +26,6 @@ from appliance.imds import MetadataError
 SILENT = Metadata(failure=MetadataError("The metadata service is silent.", "Switch it on."))
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    return Disk.fresh(tmp_path / "root")
-
-
-@pytest.fixture
-def booted(disk: Disk) -> Disk:
-    disk.boot()
-    return disk
-
-
 def test_first_boot_makes_the_whole_identity(booted: Disk) -> None:
     booted.assert_whole()
     lines = booted.paths.credentials.read_text().splitlines()

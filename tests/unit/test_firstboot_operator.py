@@ -19,17 +19,6 @@ from appliance.errors import ApplianceError
 BY_HAND = '# of last week\n"Bearer inf-by-hand" Team;\n'
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    return Disk.fresh(tmp_path / "root")
-
-
-@pytest.fixture
-def booted(disk: Disk) -> Disk:
-    disk.boot()
-    return disk
-
-
 def accepts(disk: Disk, password: str) -> bool:
     hashed = disk.paths.htpasswd.read_text().strip().partition(":")[2]
     return bcrypt.checkpw(password.encode(), hashed.encode())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from gate_harness import HOST, NAMED_KEY, Gate, basic, bearer, has_ipv6
+from gate_harness import HOST, NAMED_KEY, Gate, basic, bearer
 from gate_stub import Stub
+
+from firstboot.__main__ import has_ipv6
 
 CLAIMS = (
     ("X-Forwarded-For", "6.6.6.6"),
