@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import probe
-import pytest
 
 from machine import names
 from machine.instance import Machine
@@ -57,37 +55,3 @@ class Fleet:
         self._pool.shutdown(cancel_futures=True)
         for name in self._made:
             Machine(names.place(f"test-{name}")).down()
-
-
-@pytest.fixture(scope="session")
-def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
-    used = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
-    machines = Fleet(used & MAKERS.keys())
-    try:
-        yield machines
-    finally:
-        machines.down()
-
-
-@pytest.fixture(scope="session")
-def shared(fleet: Fleet) -> Machine:
-    """Ready and serving; tests leave it as they found it."""
-    return fleet.get("shared")
-
-
-@pytest.fixture(scope="session")
-def other(fleet: Fleet) -> Machine:
-    """A second instance of the same image, whose name, keys and power tests may change."""
-    return fleet.get("other")
-
-
-@pytest.fixture(scope="session")
-def fragile(fleet: Fleet) -> Machine:
-    """For accidents: tests take its identity away and have it make another, its model unasked."""
-    return fleet.get("fragile")
-
-
-@pytest.fixture(scope="session")
-def offline(fleet: Fleet) -> Machine:
-    """Booted without a metadata service."""
-    return fleet.get("offline")
