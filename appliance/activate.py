@@ -1,7 +1,13 @@
-"""New files in place of old ones, tested; the old ones back when anything fails."""
+"""New files in place of old ones, tested; the old ones back when anything fails or is cut off.
+
+A change is undone by whoever comes next: before the first file is replaced, the old ones are
+kept aside under a second name and a list of them is on disk. Deleting the list is the moment
+from which the change stands.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +21,18 @@ from appliance.gate import Gate
 
 @dataclass(frozen=True)
 class NewFile:
-    """What a file shall be; ``owner`` is (uid, gid)."""
+    """What a file shall be; ``owner`` is (uid, gid), and None as ``data`` means that it goes."""
 
     path: Path
-    data: str | bytes = field(repr=False)
+    data: str | bytes | None = field(repr=False)
     mode: int
     owner: tuple[int, int]
+
+    def write(self) -> None:
+        if self.data is None:
+            remove(self.path)
+        else:
+            write_atomic(self.path, self.data, self.mode, self.owner)
 
 
 @contextmanager
@@ -28,34 +40,52 @@ def activated(files: Sequence[NewFile], gate: Gate) -> Iterator[None]:
     """Write the files in order, have nginx test and take them; then the body may check more.
 
     Whatever fails, here or in the body, every file is as it was before and a running nginx
-    is back on the old ones. The way back needs no free space: the old files are kept as
-    hard links.
+    is back on the old ones; a run that is killed leaves that to ``undo``. The way back needs
+    no free space: the old files are kept as hard links.
 
     Raises:
         ApplianceError: what failed.
     """
-    running = gate.running()
+    paths = [file.path for file in files]
     try:
-        for file in files:
-            _set_aside(file.path)
+        existed = [_set_aside(path) for path in paths]
+        _write_list(gate, paths, existed)
     except BaseException:
-        remove_leftovers([file.path for file in files])
+        remove_leftovers(paths)
         raise
     try:
         for file in files:
-            write_atomic(file.path, file.data, file.mode, file.owner)
+            file.write()
         gate.test()
-        if running:
+        if gate.running():
             gate.reload()
         yield
     except BaseException:
-        for file in files:
-            _put_back(file.path)
-        if running:
-            gate.reload()
+        undo(gate)
         raise
-    for file in files:
-        remove(_aside(file.path))
+    remove(gate.paths.change)
+    remove_leftovers(paths)
+
+
+def undo(gate: Gate) -> bool:
+    """Take back the change that the list on disk tells of, if there is one.
+
+    Only for who holds the lock of the changes. It can be cut off and repeated.
+
+    Returns:
+        Whether there was a change to take back.
+    """
+    try:
+        listed = json.loads(gate.paths.change.read_text("utf-8"))
+    except FileNotFoundError:
+        return False
+    for path, existed in listed:
+        _put_back(Path(path), existed=existed)
+    if gate.running():
+        gate.reload()
+    remove(gate.paths.change)
+    remove_leftovers([Path(path) for path, _ in listed])
+    return True
 
 
 def remove_leftovers(paths: Sequence[Path]) -> None:
@@ -65,28 +95,37 @@ def remove_leftovers(paths: Sequence[Path]) -> None:
         remove(_aside(path))
 
 
+def _write_list(gate: Gate, paths: Sequence[Path], existed: Sequence[bool]) -> None:
+    listed = [[str(path), was_there] for path, was_there in zip(paths, existed, strict=True)]
+    remove_temporaries(gate.paths.change)
+    write_atomic(gate.paths.change, json.dumps(listed), 0o600)
+
+
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.before")
 
 
-def _set_aside(path: Path) -> None:
+def _set_aside(path: Path) -> bool:
+    """Give the file a second name; returns whether there is a file."""
     remove(_aside(path))  # of an attempt that was killed
     try:
         os.link(path, _aside(path), follow_symlinks=False)  # a link is kept as the link it is
+        sync_directory(path.parent)
     except FileNotFoundError:
-        pass  # new: putting back is removing
+        return False  # new: putting back is removing
     except OSError as error:
         raise ApplianceError(
             f"{path} could not be kept aside: {error.strerror}.",
             "Check the free space with `df -h` and `df -i`.",
         ) from error
+    return True
 
 
-def _put_back(path: Path) -> None:
+def _put_back(path: Path, *, existed: bool) -> None:
     aside = _aside(path)
-    if os.path.lexists(aside):  # lexists: a link that leads nowhere is put back too
+    if not existed:
+        remove(path)
+    elif os.path.lexists(aside):  # lexists: a link that leads nowhere is put back too
         os.replace(aside, path)
         remove(aside)  # rename(2) does nothing where both still are one file
         sync_directory(path.parent)
-    else:
-        remove(path)

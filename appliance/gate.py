@@ -61,7 +61,7 @@ class Gate:
             raise ApplianceError(
                 f"nginx refuses its configuration: {detail}.",
                 "Mend the file it names (`sudo nginx -t` shows all of it), "
-                "then run `systemctl start infinity-firstboot`.",
+                "then try again; after a failed boot with `systemctl start infinity-firstboot`.",
             )
 
     def running(self) -> bool:

@@ -74,6 +74,11 @@ class Paths:
         return self.state / "instance.json"
 
     @property
+    def change(self) -> Path:
+        """The files that a change under way is about to replace; gone when it stands."""
+        return self.state / "change.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "run/infinity-appliance.lock"
 

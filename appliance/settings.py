@@ -153,7 +153,25 @@ def load(paths: Paths) -> Settings | None:
     return saved
 
 
+def required(paths: Paths) -> Settings:
+    """The settings of the last boot.
+
+    Raises:
+        ApplianceError: as ``load``; or there was no boot yet.
+    """
+    known = load(paths)
+    if known is None:
+        raise ApplianceError(
+            "This instance has no identity yet.", "Run `systemctl start infinity-firstboot`."
+        )
+    return known
+
+
+def as_text(settings: Settings) -> str:
+    """What the settings file holds."""
+    return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
+
+
 def save(settings: Settings, paths: Paths) -> None:
     """Remember them for the next boot and for the commands."""
-    text = json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
-    write_atomic(paths.settings, text, 0o600)
+    write_atomic(paths.settings, as_text(settings), 0o600)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from appliance import facts, settings
+from appliance.activate import undo
 from appliance.apply import apply, locked
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
@@ -35,6 +36,7 @@ def boot(gate: Gate, imds: Imds, ports: Ports) -> str:
     paths = gate.paths
     steps.make_folders(paths)
     with locked(paths.lock):
+        undo(gate)
         known = facts.gather(imds, paths)
         stamp = steps.recognise(known, paths)
         previous = settings.load(paths)

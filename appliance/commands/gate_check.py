@@ -40,12 +40,7 @@ def main() -> int:
 
 
 def check(paths: Paths) -> None:
-    known = settings.load(paths)
-    if known is None:
-        raise ApplianceError(
-            "This instance has no identity yet.", "Run `systemctl start infinity-firstboot`."
-        )
-    verify.require(target(known, paths))
+    verify.require(target(settings.required(paths), paths))
 
 
 if __name__ == "__main__":

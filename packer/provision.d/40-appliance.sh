@@ -47,7 +47,7 @@ give_folders() {
 
 enable_units() {
     local unit
-    for unit in /usr/lib/systemd/system/infinity*.service; do
+    for unit in /usr/lib/systemd/system/infinity*.{service,path,timer}; do
         [ -e "$unit" ] || continue
         systemctl preset "$(basename "$unit")"
     done

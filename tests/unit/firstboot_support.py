@@ -81,7 +81,7 @@ class Disk:
         if child == 0:
             status = 1
             try:
-                _die_before(effect)
+                die_before(effect)
                 self.boot(said)
                 status = 0
             finally:
@@ -118,7 +118,7 @@ class Disk:
         self.gate.test()
 
 
-def _die_before(effect: int) -> None:
+def die_before(effect: int) -> None:
     """Make every call that changes the disk count, and the given one the last."""
     left = effect
 

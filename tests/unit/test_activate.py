@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from pathlib import Path
 
 import pytest
+from firstboot_support import CRASHED, die_before
 
-from appliance.activate import NewFile, activated
+from appliance.activate import NewFile, activated, undo
 from appliance.errors import ApplianceError
 from appliance.files import write_atomic
 from appliance.gate import Gate
 from appliance.paths import Paths
 
+# Changes of the disk until the one that makes the change stand: two tries each of removing what an
+# earlier run kept aside and of linking, the list, the two files.
+BEFORE_COMMIT = 7
 OWNER = (os.geteuid(), os.getegid())
 
 
@@ -28,9 +33,11 @@ class Judged(Gate):
 
 
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judged:
+def gate(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Judged:
     monkeypatch.setattr(Judged, "verdict", None)
-    return Judged(Paths(tmp_path))
+    paths = Paths(tmp_path_factory.mktemp("root"))
+    paths.state.mkdir(parents=True)
+    return Judged(paths)
 
 
 def new_files(folder: Path) -> list[NewFile]:
@@ -153,3 +160,67 @@ def test_what_a_killed_run_kept_aside_is_not_what_is_put_back(gate: Judged, tmp_
     with pytest.raises(ApplianceError, match="open"), activated(files, gate):
         raise ApplianceError("open")
     assert_as_before(tmp_path)
+
+
+def test_a_file_without_data_goes_and_comes_back(gate: Judged, tmp_path: Path) -> None:
+    files = [*new_files(tmp_path)[:1], NewFile(tmp_path / "gone", None, 0, OWNER)]
+    (tmp_path / "gone").write_text("here")
+    with pytest.raises(ApplianceError, match="gone"), activated(files, gate):
+        raise ApplianceError("open" if (tmp_path / "gone").exists() else "gone")
+    assert (tmp_path / "gone").read_text() == "here"
+    with activated(files, gate):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def killed(gate: Judged, files: list[NewFile], effect: int) -> bool:
+    """Activate in a child that dies before its given change of the disk; whether it died."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            die_before(effect)
+            with activated(files, gate):
+                pass
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == CRASHED
+
+
+def test_what_was_cut_off_anywhere_is_undone_or_stands_as_a_whole(
+    gate: Judged, tmp_path: Path
+) -> None:
+    whole = {"old": "changed", "made": "made"}
+    seen = []
+    for effect in itertools.count():
+        folder = tmp_path / f"cut-{effect}"
+        folder.mkdir()
+        died = killed(gate, new_files(folder), effect)
+        undo(gate)
+        left = {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."}
+        assert left in ({"old": "old"}, whole)
+        assert not gate.paths.change.exists()
+        seen.append(left == whole)
+        if not died:
+            break
+    assert seen == sorted(seen), "a change that stood once must stand from then on"
+    assert seen.count(False) > 3, "the cuts miss the writes"
+
+
+def test_undoing_can_be_cut_off_and_repeated(gate: Judged, tmp_path: Path) -> None:
+    for effect in itertools.count():
+        folder = tmp_path / f"cut-{effect}"
+        folder.mkdir()
+        assert killed(gate, new_files(folder), BEFORE_COMMIT)
+        child = os.fork()
+        if child == 0:
+            die_before(effect)
+            undo(gate)
+            os._exit(0)
+        died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == CRASHED
+        undo(gate)
+        assert_as_before(folder)
+        if not died:
+            break
+    assert effect > 1, "the cuts miss the way back"

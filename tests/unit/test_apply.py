@@ -45,6 +45,7 @@ class Stopped(Running):
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     paths = Paths(tmp_path)
     paths.nginx.mkdir(parents=True)
+    paths.state.mkdir(parents=True)
     paths.api_key_map.write_text("")
     paths.htpasswd.write_text("")
     paths.nginx_site.write_text("old")
