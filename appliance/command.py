@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from appliance import settings
 from appliance.activate import undo
@@ -27,6 +28,14 @@ class UsageError(ApplianceError):
     """What was asked for cannot be meant."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Options are written out, in subcommands too: a typo is not taken for something else."""
+
+    def __init__(self, **options: Any) -> None:
+        as_written = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=as_written, allow_abbrev=False, **options)
+
+
 class Stopped(BaseException):
     """The command was told to end; whatever it has begun is put back on the way out."""
 
@@ -39,12 +48,10 @@ def parser(name: str, description: str | None, example: str) -> argparse.Argumen
         description: what it does.
         example: whole command lines.
     """
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog=name,
         description=description,
         epilog=f"example:\n  {example}\n\nexit status: 0 done, 1 failed and put back, 2 wrong use",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     made.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)
     made.add_argument("--nginx", default="nginx", help=argparse.SUPPRESS)

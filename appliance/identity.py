@@ -6,6 +6,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
+from appliance import keys
 from appliance.errors import ApplianceError
 from appliance.paths import Paths
 
@@ -13,17 +14,9 @@ USERNAME = "admin"
 KEY_PREFIX = "inf-"
 KEY_BYTES = 24  # 192 bits, written as 48 hex digits in lower case
 PASSWORD_BYTES = 24  # 192 bits
-# What an operator may have put in their place: a token of RFC 6750 (in lower case, since nginx
-# lets no other in), and what bcrypt can hash.
-_KEY = re.compile(r"[a-z0-9._~+/-]+=*")
+# What an operator may have put in a password's place: what bcrypt can hash.
 _PASSWORD = re.compile(r"[^\x00-\x1f\x7f]+")
 LONGEST_PASSWORD = 72  # bytes
-# A line of the key map that lets somebody in, in any of nginx's ways of writing it.
-_MAP_LINE = re.compile(
-    r"""\s*(?P<quote>["'])(?i:bearer)\ (?P<key>[a-z0-9._~+/-]+=*)(?P=quote)\s+
-    (?!(?P<off>["']?)0?(?P=off)\s*;)[^;]+;""",
-    re.VERBOSE,
-)
 
 # A bcrypt check stops an nginx worker for its whole length: 2 ms at cost 5, 95 ms at cost 10.
 # A higher cost protects passwords that can be guessed; 192 random bits cannot, at any cost.
@@ -51,8 +44,15 @@ def load(paths: Paths) -> Identity:
     """The secrets in the credentials file, as far as nginx can use them."""
     values = read_credentials(paths)
     key, password = values.get("INFINITY_API_KEY", ""), values.get("INFINITY_PASSWORD", "")
-    usable = _PASSWORD.fullmatch(password) and len(password.encode()) <= LONGEST_PASSWORD
-    return Identity(api_key=key if _KEY.fullmatch(key) else "", password=password if usable else "")
+    return Identity(
+        api_key=key if keys.TOKEN.fullmatch(key) else "",
+        password=password if usable(password) else "",
+    )
+
+
+def usable(password: str) -> bool:
+    """Whether it can be typed and hashed."""
+    return bool(_PASSWORD.fullmatch(password)) and len(password.encode()) <= LONGEST_PASSWORD
 
 
 def read_credentials(paths: Paths) -> dict[str, str]:
@@ -73,11 +73,9 @@ def read_credentials(paths: Paths) -> dict[str, str]:
 
 
 def first_key(paths: Paths) -> str | None:
-    """A key that the map lets in, or None. The map is the truth, also when written by hand."""
-    for line in paths.api_key_map.read_text("utf-8", "replace").splitlines():
-        if found := _MAP_LINE.match(line):
-            return found["key"]
-    return None
+    """A key that the map lets in for good, or None. The map is the truth, also written by hand."""
+    listed = keys.parse(paths.api_key_map.read_text("utf-8", "replace"))
+    return next((key.token for key in listed if key.until is None), None)
 
 
 def htpasswd_line(identity: Identity) -> str:

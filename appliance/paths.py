@@ -53,6 +53,11 @@ class Paths:
         return self.root / "etc/cloudimg/infinity-hostname"
 
     @property
+    def login_off(self) -> Path:
+        """Exists where the operator wants no login; copies of the instance keep to it."""
+        return self.root / "etc/cloudimg/infinity-login-off"
+
+    @property
     def server_env(self) -> Path:
         return self.root / "etc/infinity/infinity.env"
 

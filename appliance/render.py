@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from appliance import keys
 from appliance.errors import ApplianceError
 from appliance.identity import Identity
 from appliance.settings import Settings
@@ -49,7 +50,7 @@ def site(settings: Settings, templates: Path) -> str:
 
 def key_map(identity: Identity) -> str:
     """The line that lets one API key in, as an operator may also write it by hand."""
-    return f'"Bearer {identity.api_key}" 1;\n'
+    return keys.line(keys.UNNAMED, identity.api_key)
 
 
 def credentials(settings: Settings, identity: Identity, before: str = "") -> str:

@@ -7,7 +7,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from appliance import identity, render
+from appliance import identity, login, render
 from appliance.activate import NewFile, remove_leftovers
 from appliance.facts import Facts
 from appliance.files import remove, write_atomic
@@ -99,7 +99,9 @@ def ensure_credentials(settings: Settings, gate: Gate) -> Identity:
     else:
         key = told.api_key or identity.new_api_key()
     password = told.password
-    if not paths.htpasswd.exists():
+    if login.disabled(paths):
+        password = ""
+    elif not paths.htpasswd.exists():
         password = password or identity.new_password()
     who = Identity(api_key=key, password=password)
     if not (paths.api_key_map.exists() and paths.htpasswd.exists()):
@@ -130,7 +132,8 @@ def files_for(settings: Settings, who: Identity, gate: Gate) -> list[NewFile]:
     if not paths.api_key_map.exists():
         files.append(NewFile(paths.api_key_map, render.key_map(who), 0o600, gate.secret_owner))
     if not paths.htpasswd.exists():
-        files.append(NewFile(paths.htpasswd, identity.htpasswd_line(who), 0o640, gate.login_owner))
+        line = login.DISABLED if login.disabled(paths) else identity.htpasswd_line(who)
+        files.append(NewFile(paths.htpasswd, line, 0o640, gate.login_owner))
     files.append(
         NewFile(paths.nginx_site, render.site(settings, paths.templates), 0o644, gate.secret_owner)
     )

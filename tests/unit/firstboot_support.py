@@ -90,6 +90,19 @@ class Disk:
         assert status in {0, CRASHED}, f"the boot failed with status {status}"
         return status == CRASHED
 
+    def killed_before_commit(self, change: Callable[[], object]) -> bool:
+        """Make a change in a child that dies just before it would stand; whether it died."""
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                _die_before_commit(self.paths)
+                change()
+                status = 0
+            finally:
+                os._exit(status)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == CRASHED
+
     def secrets(self) -> tuple[str, str, bytes]:
         """API key, password and TLS private key."""
         known = identity.load(self.paths)
@@ -134,3 +147,14 @@ def die_before(effect: int) -> None:
 
     for name in ("replace", "unlink", "link"):
         setattr(os, name, counted(getattr(os, name)))
+
+
+def _die_before_commit(paths: Paths) -> None:
+    real = os.unlink
+
+    def unlink(path: str | Path) -> None:
+        if Path(path) == paths.change:
+            os._exit(CRASHED)
+        real(path)
+
+    setattr(os, "unlink", unlink)  # noqa: B010 - an attribute of the module, whatever its type

@@ -1,0 +1,137 @@
+"""Changes of the key map: a key more, a new one for an old one, one less. Each is one `apply`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from appliance import expiry, identity, keys, render
+from appliance.activate import NewFile
+from appliance.apply import apply
+from appliance.errors import ApplianceError
+from appliance.gate import Gate
+from appliance.keys import Key
+from appliance.paths import Paths
+from appliance.settings import Settings
+
+_LIST = "`infinity-api-key list` shows the names."
+
+
+def read(paths: Paths) -> str:
+    """The key map. Bytes that are no UTF-8 survive reading and writing."""
+    return paths.api_key_map.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def accepted(paths: Paths) -> tuple[Key, ...]:
+    """Every key that is let in now."""
+    return keys.parse(read(paths))
+
+
+def add(name: str, known: Settings, gate: Gate) -> str:
+    """Let one more key in.
+
+    Returns:
+        The key: it is written down nowhere else in plain text but in nginx's map.
+
+    Raises:
+        ApplianceError: the name is taken; or as ``apply``.
+    """
+    text = read(gate.paths)
+    if any(key.name == name for key in keys.parse(text)):
+        raise ApplianceError(
+            f"There is a key of the name {name} already.",
+            f"`infinity-api-key rotate {name}` makes a new one for it.",
+        )
+    made = identity.new_api_key()
+    _put(_appended(text, keys.line(name, made)), known, gate)
+    return made
+
+
+def rotate(name: str, grace: dt.timedelta, known: Settings, gate: Gate) -> str:
+    """A new key under the name; the old one is let in for the grace period, then no more.
+
+    Returns:
+        The new key.
+
+    Raises:
+        ApplianceError: there is no such key; or as ``apply``.
+    """
+    text, now = read(gate.paths), _now()
+    until = now + grace if grace else None
+    made = identity.new_api_key()
+    old = _named(text, name)
+    changes = {key: _fading(key, until) for key in old}
+    # The new key takes the place of the one that was good for ever: the first stays the first.
+    current = next((key for key in old if key.until is None), old[0])
+    changes[current] = keys.line(name, made) + changes[current]
+    edited = keys.edited(text, changes)
+    expiry.arm(_ends(edited), gate)  # before, so that no key outlives its grace
+    _put(edited, known, gate, instead={key.token: made for key in old})
+    return made
+
+
+def revoke(name: str, known: Settings, gate: Gate) -> None:
+    """Let the key in no more; neither those in their grace period.
+
+    Raises:
+        ApplianceError: there is no such key; or as ``apply``.
+    """
+    text = read(gate.paths)
+    old = _named(text, name)
+    edited = keys.edited(text, dict.fromkeys(old, ""))
+    _put(edited, known, gate, instead={key.token: "" for key in old})
+
+
+def expire(known: Settings, gate: Gate) -> tuple[str, ...]:
+    """Let no key in whose grace period is over.
+
+    Returns:
+        The names of the keys that were removed.
+    """
+    text, now = read(gate.paths), _now()
+    over = [key for key in keys.parse(text) if key.over(now)]
+    if over:
+        edited = keys.edited(text, dict.fromkeys(over, ""))
+        _put(edited, known, gate, instead={key.token: "" for key in over})
+        text = edited
+    expiry.arm(_ends(text), gate)
+    return tuple(key.name for key in over)
+
+
+def _put(text: str, known: Settings, gate: Gate, instead: Mapping[str, str] | None = None) -> None:
+    """The new map, and what the credentials file says of a key that it no longer holds."""
+    paths = gate.paths
+    raw = text.encode("utf-8", "surrogateescape")
+    files = [NewFile(paths.api_key_map, raw, 0o600, gate.secret_owner)]
+    told = identity.read_credentials(paths).get("INFINITY_API_KEY", "")
+    if told and told in (instead or {}):
+        values = {"INFINITY_API_KEY": (instead or {})[told]}
+        true = render.updated_credentials(paths.credentials.read_text("utf-8"), values)
+        files.append(NewFile(paths.credentials, true, 0o600, gate.secret_owner))
+    apply(files, known, gate)
+
+
+def _named(text: str, name: str) -> list[Key]:
+    found = [key for key in keys.parse(text) if key.name == name]
+    if not found:
+        raise ApplianceError(f"There is no key of the name {name}.", _LIST)
+    return found
+
+
+def _fading(key: Key, until: dt.datetime | None) -> str:
+    """The line of a key that is being replaced: gone, or good until then at the latest."""
+    if until is None:
+        return ""
+    return keys.line(key.name, key.token, min(until, key.until or until))
+
+
+def _appended(text: str, line: str) -> str:
+    return text + ("" if not text or text.endswith("\n") else "\n") + line
+
+
+def _ends(text: str) -> list[dt.datetime]:
+    return sorted({key.until for key in keys.parse(text) if key.until is not None})
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
