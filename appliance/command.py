@@ -31,7 +31,7 @@ class UsageError(ApplianceError):
 class _Parser(argparse.ArgumentParser):
     """Options are written out, in subcommands too: a typo is not taken for something else."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - argparse types them
         as_written = argparse.RawDescriptionHelpFormatter
         super().__init__(formatter_class=as_written, allow_abbrev=False, **options)
 
