@@ -57,7 +57,9 @@ import sys, torch
 sys.exit(f"torch {torch.__version__} is a CUDA build." if torch.version.cuda else 0)'
 }
 
-install_locked /opt/infinity/venv server
-install_torch /opt/infinity/venv
-refuse_cuda /opt/infinity/venv
+# A link, so that another version can take its place in one step (infinity-upgrade).
+install_locked /opt/infinity/venvs/image server
+install_torch /opt/infinity/venvs/image
+refuse_cuda /opt/infinity/venvs/image
+ln -sfn venvs/image /opt/infinity/venv
 install_locked /opt/infinity/appliance/venv appliance
