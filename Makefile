@@ -6,7 +6,7 @@ MODE ?= auto
 # More arguments for pytest or the benchmark, such as ARGS="-k gate".
 ARGS ?=
 
-.PHONY: help run test test-unit lint bench build down clean locks
+.PHONY: help run test test-unit lint audit bench build down clean locks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -22,6 +22,9 @@ test-unit: ## the tests that need no root
 
 lint: ## linters only: ruff, mypy, shellcheck, systemd-analyze, nginx, gixy
 	@exec $(PYTHON) -m machine test -- $(wildcard tests/unit/test_lint_*.py) $(ARGS)
+
+audit: ## strangers' scanners on a booted machine, as one table (ARGS="lynis": these rows only)
+	@exec $(PYTHON) -m machine audit -- $(ARGS)
 
 bench: ## ours against stock Infinity in one run, as ratios
 	@exec $(PYTHON) -m machine bench -- $(ARGS)

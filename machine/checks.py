@@ -1,4 +1,4 @@
-"""``make test``: what the tests need, and then pytest in an environment of its own."""
+"""``make test`` and its like: what they need, then the program in an environment of its own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ TOOLS = {
     "curl": "curl",
     "git": "git",
 }
+# Strangers' scanners, which only the audit calls.
+AUDITORS = {
+    "lynis": "lynis",
+    "ssh-audit": "ssh-audit",
+    "testssl": "testssl.sh",
+}
 
 
 def test(arguments: Sequence[str]) -> int:
@@ -40,6 +46,19 @@ def test(arguments: Sequence[str]) -> int:
 def bench(arguments: Sequence[str]) -> int:
     """Replace this process by the benchmark; does not return."""
     _become([str(host_venv("dev") / "bin/python"), "-m", "tests.bench", *arguments])
+    return 0
+
+
+def audit(arguments: Sequence[str]) -> int:
+    """Replace this process by the audit; does not return.
+
+    Raises:
+        ApplianceError: no machine can be booted here, which is what is audited.
+    """
+    if reason := host.why_no_machine():
+        raise ApplianceError(f"No machine can be booted here: {reason}.", "Audit as root on Linux.")
+    host.install(TOOLS | AUDITORS)
+    _become([str(host_venv("dev") / "bin/python"), "-m", "audit", *arguments])
     return 0
 
 

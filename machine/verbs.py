@@ -94,3 +94,7 @@ def test(options: argparse.Namespace) -> int:
 
 def bench(options: argparse.Namespace) -> int:
     return checks.bench(options.argv)
+
+
+def audit(options: argparse.Namespace) -> int:
+    return checks.audit(options.argv)

@@ -1,0 +1,1 @@
+"""What strangers' scanners say about a booted machine, as one table of controls."""
