@@ -21,6 +21,7 @@ from appliance.paths import Paths
 from appliance.settings import Settings
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
+EXITS = "0 done, 1 failed and put back, 2 wrong use"
 UNCHANGED = "Nothing was changed."
 
 
@@ -40,29 +41,34 @@ class Stopped(BaseException):
     """The command was told to end; whatever it has begun is put back on the way out."""
 
 
-def parser(name: str, description: str | None, example: str) -> argparse.ArgumentParser:
+def parser(
+    name: str, description: str | None, example: str, exits: str = EXITS
+) -> argparse.ArgumentParser:
     """A parser whose help ends with an example.
 
     Args:
         name: the command, as typed.
         description: what it does.
         example: whole command lines.
+        exits: what the exit statuses mean.
     """
     made = _Parser(
         prog=name,
         description=description,
-        epilog=f"example:\n  {example}\n\nexit status: 0 done, 1 failed and put back, 2 wrong use",
+        epilog=f"example:\n  {example}\n\nexit status: {exits}",
     )
     made.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)
     made.add_argument("--nginx", default="nginx", help=argparse.SUPPRESS)
     return made
 
 
-def run(options: argparse.ArgumentParser, act: Callable[[argparse.Namespace, Gate], None]) -> int:
+def run(
+    options: argparse.ArgumentParser, act: Callable[[argparse.Namespace, Gate], int | None]
+) -> int:
     """Parse, demand root, act; an expected failure becomes one sentence on standard error.
 
     Returns:
-        The exit status.
+        The exit status: what ``act`` returns, 0 for None.
     """
     given = options.parse_args()
     gate = Gate(Paths(given.root.absolute()), given.nginx)
@@ -70,7 +76,7 @@ def run(options: argparse.ArgumentParser, act: Callable[[argparse.Namespace, Gat
         signal.signal(number, _stop)
     try:
         _demand_root(options.prog, gate)
-        act(given, gate)
+        status = act(given, gate)
         sys.stdout.flush()
     except ApplianceError as error:
         print(f"{options.prog}: {error}", file=sys.stderr)
@@ -86,7 +92,7 @@ def run(options: argparse.ArgumentParser, act: Callable[[argparse.Namespace, Gat
     except Stopped:
         print(f"{options.prog}: Stopped; what was not complete was put back.", file=sys.stderr)
         return FAILED
-    return DONE
+    return DONE if status is None else status
 
 
 @contextmanager
