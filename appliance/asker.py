@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import re
 import socket
@@ -11,6 +10,7 @@ import time
 from collections.abc import Mapping
 
 from appliance.errors import ApplianceError
+from appliance.glance import look
 from appliance.names import as_address
 from appliance.paths import Paths
 from appliance.settings import Settings
@@ -20,6 +20,8 @@ PATIENCE = 5.0  # seconds until nginx's workers must accept
 ANSWER_TIMEOUT = 3.0  # seconds; a refusal comes at once
 CLOSED = 0  # the status of a connection that was closed unanswered
 PENDING = -1  # let through: the model has not answered yet
+_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which ssl has no name for
+_STRICT = ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN | ssl.VerifyFlags(_NO_CHECK_TIME)
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -42,9 +44,10 @@ def wait_until_listening(port: int) -> None:
 class Asker:
     """A client of the gate that knows the certificate on the disk.
 
-    A certificate that first boot made must convince a strict client. The operator's is only
-    compared: whether it fits the name, is in date or has its chain is the operator's business,
-    and no reason to stop nginx.
+    A certificate of ours must convince a strict client, but for its dates: it is renewed in time
+    or as soon as a wrong clock is put right, and is no reason to stop nginx meanwhile. The
+    operator's is only compared: whether it fits the name, is in date or has its chain is the
+    operator's business.
     """
 
     def __init__(self, settings: Settings, paths: Paths) -> None:
@@ -52,10 +55,10 @@ class Asker:
         self._host = settings.hostname
         self._name = self._host.strip("[]") if as_address(self._host) else self._host
         self._certificate = _first_certificate(paths)
-        ours = hashlib.sha256(self._certificate).hexdigest() in settings.issued
+        seen = look(paths.certificate)
         self._context = ssl.create_default_context(cadata=self._certificate)
-        if ours:
-            self._context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+        if seen and seen.ours:
+            self._context.verify_flags |= _STRICT
         else:
             self._context.check_hostname = False
             self._context.verify_mode = ssl.CERT_NONE

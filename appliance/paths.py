@@ -30,6 +30,11 @@ class Paths:
         return self.root / "etc/ssl/infinity/infinity.key"
 
     @property
+    def earlier_certificate(self) -> Path:
+        """The certificate of ours before the present one."""
+        return self.state / "earlier.crt"
+
+    @property
     def nginx(self) -> Path:
         """The folder of nginx.conf; nginx resolves relative paths from here."""
         return self.root / "etc/nginx"

@@ -10,7 +10,6 @@ from pathlib import Path
 from appliance import names
 from appliance.errors import ApplianceError
 from appliance.facts import Facts
-from appliance.files import write_atomic
 from appliance.paths import Paths
 
 DEFAULT_MODEL_HINT = "Set MODEL=owner/name in it, as the user guide's step 10 shows."
@@ -30,8 +29,7 @@ class Settings:
     """Everything the rendered files depend on but the secrets.
 
     ``hostname`` and ``aliases`` are in the form of ``names.normal``. ``followed`` means that
-    the name came from metadata and follows the instance. ``issued`` holds the SHA-256
-    fingerprints of the certificates we made: any other one is the operator's.
+    the name came from metadata and follows the instance.
     """
 
     hostname: str
@@ -40,7 +38,11 @@ class Settings:
     aliases: tuple[str, ...] = ()
     ports: Ports = Ports()
     ipv6: bool = True
-    issued: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every name that is served, the one to tell first."""
+        return (self.hostname, *self.aliases)
 
     @property
     def url(self) -> str:
@@ -77,10 +79,9 @@ def choose(
         hostname=name,
         model=configured_model(paths.server_env),
         followed=followed,
-        aliases=previous.aliases if previous else (),
+        aliases=tuple(alias for alias in previous.aliases if alias != name) if previous else (),
         ports=ports,
         ipv6=ipv6,
-        issued=previous.issued if previous else (),
     )
 
 
@@ -142,7 +143,6 @@ def load(paths: Paths) -> Settings | None:
             aliases=tuple(names.normal(alias) for alias in raw["aliases"]),
             ports=Ports(*(int(raw["ports"][port]) for port in ("https", "http", "upstream"))),
             ipv6=bool(raw["ipv6"]),
-            issued=tuple(map(str, raw["issued"])),
         )
     except FileNotFoundError:
         return None
@@ -170,8 +170,3 @@ def required(paths: Paths) -> Settings:
 def as_text(settings: Settings) -> str:
     """What the settings file holds."""
     return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
-
-
-def save(settings: Settings, paths: Paths) -> None:
-    """Remember them for the next boot and for the commands."""
-    write_atomic(paths.settings, as_text(settings), 0o600)

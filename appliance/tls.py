@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import ipaddress
 from collections.abc import Sequence
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from appliance import names
 from appliance.errors import ApplianceError
+from appliance.glance import ORGANIZATION, in_order
 
-ORGANIZATION = "cloudimg"
 VALIDITY = dt.timedelta(days=825)  # the longest that Apple's clients accept
 BACKDATED = dt.timedelta(hours=1)  # a client's clock may be slow
 LONGEST_COMMON_NAME = 64  # characters, RFC 5280 appendix A
@@ -72,15 +71,6 @@ def self_signed(key_pem: bytes, hosts: Sequence[str], now: dt.datetime) -> bytes
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def fingerprint(certificate_pem: bytes) -> str:
-    """SHA-256 of the first certificate in the file, hex; "" when there is none."""
-    try:
-        certificate = x509.load_pem_x509_certificate(certificate_pem)
-    except (ValueError, x509.InvalidVersion):
-        return ""
-    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
-
-
 def belongs(key_pem: bytes, certificate_pem: bytes) -> bool:
     """Whether the private key is that of the certificate."""
     try:
@@ -93,12 +83,60 @@ def belongs(key_pem: bytes, certificate_pem: bytes) -> bool:
 
 def covers(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
     """Whether the certificate's alternative names hold every one of ``hosts``, literally."""
+    return set(map(_alternative, hosts)) <= set(_alternatives(certificate_pem))
+
+
+def is_for(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
+    """Whether ``self_signed`` would make a certificate with the same subject and names."""
+    if set(map(_alternative, hosts)) != set(_alternatives(certificate_pem)):
+        return False
+    return x509.load_pem_x509_certificate(certificate_pem).subject == _subject(hosts[0])
+
+
+def is_own(certificate_pem: bytes, key_pem: bytes) -> bool:
+    """Whether the first certificate in the file is one that ``self_signed`` made from this key.
+
+    It is told by what only we would put there: our name as its subject's organisation, and a
+    signature by its own key, which is the one beside it. A record of what was made could be
+    lost, and would then let our certificate pass for the operator's and never be renewed.
+
+    Args:
+        certificate_pem: the certificate's file.
+        key_pem: the key's file; empty where it is lost, which the certificate outlives.
+    """
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, x509.InvalidVersion, x509.ExtensionNotFound, x509.DuplicateExtension):
+        certificate.verify_directly_issued_by(certificate)
+        subject = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    except (ValueError, TypeError, x509.InvalidVersion, InvalidSignature, UnsupportedAlgorithm):
         return False
-    return all(_alternative(host) in found for host in hosts)
+    if [attribute.value for attribute in subject] != [ORGANIZATION]:
+        return False
+    return not key_pem or belongs(key_pem, certificate_pem)
+
+
+def is_due(certificate_pem: bytes, now: dt.datetime) -> bool:
+    """Whether it is not valid now, or will not be for much longer."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    return not in_order(certificate.not_valid_before_utc, certificate.not_valid_after_utc, now)
+
+
+def first(certificate_pem: bytes) -> bytes:
+    """The first certificate in the file, PEM; empty when there is none."""
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+    except (ValueError, x509.InvalidVersion):
+        return b""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _alternatives(certificate_pem: bytes) -> list[x509.GeneralName]:
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (ValueError, x509.InvalidVersion, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return []
+    return list(found.value)
 
 
 def _private_key(pem: bytes) -> ec.EllipticCurvePrivateKey:

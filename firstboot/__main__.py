@@ -7,12 +7,13 @@ nothing to do only looks.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from appliance import facts, settings
+from appliance import certificates, derived, facts, settings
 from appliance.activate import undo
 from appliance.apply import apply, locked
 from appliance.errors import ApplianceError
@@ -42,13 +43,20 @@ def boot(gate: Gate, imds: Imds, ports: Ports) -> str:
         previous = settings.load(paths)
         wanted = settings.choose(known, paths, ports, ipv6=has_ipv6(), previous=previous)
         if steps.nothing_to_do(stamp, wanted, previous, paths):
+            steps.renew_certificate(wanted, gate, now())
             gate.test()
             return wanted.url
         stamps.save(replace(stamp, done=False), paths)
         who = steps.ensure_credentials(wanted, gate)
-        certificate, wanted = steps.certificate_for(wanted, gate)
-        settings.save(wanted, paths)
-        apply([*steps.files_for(wanted, who, gate), *certificate], wanted, gate)
+        apply(
+            [
+                *steps.secret_files(who, gate),
+                *derived.files(wanted, gate),
+                *certificates.fitting(wanted, gate, now()),
+            ],
+            wanted,
+            gate,
+        )
         stamps.save(replace(stamp, done=True), paths)
     return wanted.url
 
@@ -84,6 +92,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--http-port", type=int, default=Ports.http)
     parser.add_argument("--upstream-port", type=int, default=Ports.upstream)
     return parser.parse_args()
+
+
+def now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 def has_ipv6() -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from appliance import identity, login, render
+from appliance import certificates, identity, login, render
 from appliance.activate import NewFile, remove_leftovers
+from appliance.apply import apply
+from appliance.certificates import read
+from appliance.errors import ApplianceError
 from appliance.facts import Facts
 from appliance.files import remove, write_atomic
 from appliance.gate import Gate
@@ -67,6 +71,7 @@ def identity_files(paths: Paths) -> tuple[Path, ...]:
         paths.htpasswd,
         paths.certificate,
         paths.certificate_key,
+        paths.earlier_certificate,
         paths.credentials,
         paths.settings,
     )
@@ -105,7 +110,7 @@ def ensure_credentials(settings: Settings, gate: Gate) -> Identity:
         password = password or identity.new_password()
     who = Identity(api_key=key, password=password)
     if not (paths.api_key_map.exists() and paths.htpasswd.exists()):
-        before = _read(paths.credentials).decode()
+        before = read(paths.credentials).decode()
         text = render.credentials(settings, who, before)
         write_atomic(paths.credentials, text, 0o600, gate.secret_owner)
     return who
@@ -125,8 +130,8 @@ def nothing_to_do(
     return stamp.done and settings == previous and all(path.exists() for path in files)
 
 
-def files_for(settings: Settings, who: Identity, gate: Gate) -> list[NewFile]:
-    """Everything that is not as it should be, except the certificate."""
+def secret_files(who: Identity, gate: Gate) -> list[NewFile]:
+    """What lets the credentials in, where it is missing."""
     paths = gate.paths
     files = []
     if not paths.api_key_map.exists():
@@ -134,47 +139,18 @@ def files_for(settings: Settings, who: Identity, gate: Gate) -> list[NewFile]:
     if not paths.htpasswd.exists():
         line = login.DISABLED if login.disabled(paths) else identity.htpasswd_line(who)
         files.append(NewFile(paths.htpasswd, line, 0o640, gate.login_owner))
-    files.append(
-        NewFile(paths.nginx_site, render.site(settings, paths.templates), 0o644, gate.secret_owner)
-    )
-    if paths.credentials.exists():
-        text = paths.credentials.read_text("utf-8")
-        true = render.updated_credentials(text, render.described(settings))
-        if true != text:
-            files.append(NewFile(paths.credentials, true, 0o600, gate.secret_owner))
     return files
 
 
-def certificate_for(settings: Settings, gate: Gate) -> tuple[list[NewFile], Settings]:
-    """A certificate for the names, unless the one that is there is right or the operator's.
+def renew_certificate(settings: Settings, gate: Gate, now: dt.datetime) -> None:
+    """Replace our certificate when its dates ask for it.
 
-    Returns:
-        The files to write, and the settings that remember the new certificate as ours.
+    What stands in the way of that must not keep nginx from starting with the one there is:
+    who knows its key or trusts it beyond its dates gets in, and the operator by SSH does.
     """
-    from appliance import tls  # noqa: PLC0415 - a boot with nothing to do does not pay for it
-
-    paths = gate.paths
-    hosts = [settings.hostname, *settings.aliases]
-    if paths.certificate.is_symlink():
-        return [], settings  # ours never is: one that leads nowhere is to be mended by its owner
-    key, present = _read(paths.certificate_key), _read(paths.certificate)
-    if present and tls.fingerprint(present) not in settings.issued:
-        return [], settings  # the operator's: nginx's test says if it is broken
-    if present and key and tls.belongs(key, present) and tls.covers(present, hosts):
-        return [], settings
-    files = []
-    if not key:
-        key = tls.new_key()
-        files.append(NewFile(paths.certificate_key, key, 0o600, gate.secret_owner))
-    made = tls.self_signed(key, hosts, dt.datetime.now(dt.UTC))
-    files.append(NewFile(paths.certificate, made, 0o644, gate.secret_owner))
-    # Either may be on the disk after a cut or a refusal by nginx, however often that happens.
-    ours = (present, made) if present else (made,)
-    return files, replace(settings, issued=tuple(tls.fingerprint(pem) for pem in ours))
-
-
-def _read(path: Path) -> bytes:
+    if not certificates.looks_due(gate.paths, now):
+        return
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
+        apply(certificates.fitting(settings, gate, now), settings, gate)
+    except ApplianceError as error:
+        print(f"infinity-firstboot: The certificate was not renewed. {error}", file=sys.stderr)

@@ -15,6 +15,8 @@ packages=(
     nginx apache2-utils python3 python3-venv openssl ca-certificates
     # the instance
     cloud-init openssh-server sudo dbus libpam-systemd udev
+    # certificates by ACME (Let's Encrypt), when the operator asks for one
+    certbot
     # its upkeep
     unattended-upgrades logrotate
     # what the guide's commands and an operator at the prompt call

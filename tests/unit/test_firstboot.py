@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import errno
 import itertools
 import json
@@ -15,11 +14,12 @@ from pathlib import Path
 
 import bcrypt
 import pytest
+from ca_support import issue
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 from firstboot_support import FIRST, HOST, OTHER_HOST, REPO, SECOND, Disk, Metadata, metadata
 
-from appliance import identity, tls
+from appliance import identity
 from appliance.errors import ApplianceError
 from appliance.imds import MetadataError
 
@@ -126,13 +126,12 @@ def test_the_id_is_read_from_the_board_where_metadata_is_silent(booted: Disk) ->
 
 
 def test_the_operators_certificate_is_left_alone(booted: Disk) -> None:
-    key = tls.new_key()
-    theirs = tls.self_signed(key, [HOST], dt.datetime.now(dt.UTC))
-    booted.paths.certificate.write_bytes(theirs)
-    booted.paths.certificate_key.write_bytes(key)
+    theirs = issue(HOST, hosts=[HOST])
+    booted.paths.certificate.write_bytes(theirs.pem)
+    booted.paths.certificate_key.write_bytes(theirs.key_pem)
     booted.boot(metadata(FIRST, OTHER_HOST))
-    assert booted.paths.certificate.read_bytes() == theirs
-    assert booted.paths.certificate_key.read_bytes() == key
+    assert booted.paths.certificate.read_bytes() == theirs.pem
+    assert booted.paths.certificate_key.read_bytes() == theirs.key_pem
     assert f"server_name {OTHER_HOST};" in booted.paths.nginx_site.read_text()
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import os
+from functools import partial
 from pathlib import Path
 
 import bcrypt
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from ca_support import DAY, NOW, Authority, issue
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 from firstboot_support import FIRST, HOST, OTHER_HOST, SECOND, Disk, metadata
 
+import firstboot.__main__
 from appliance import identity, tls
 from appliance.errors import ApplianceError
+from appliance.tls import BACKDATED
 
 BY_HAND = '# of last week\n"Bearer inf-by-hand" Team;\n'
 
@@ -97,35 +98,11 @@ def test_a_map_without_any_key_stays_without_one(booted: Disk) -> None:
 
 
 def of_ones_own_ca(host: str) -> tuple[bytes, bytes]:
-    """(chain, key): RSA, signed by a CA, as a certificate authority delivers it."""
-    now = dt.datetime.now(dt.UTC)
-    ca_key = rsa.generate_private_key(65537, 2048)
+    """(chain, key): RSA, as a certificate authority delivers it."""
+    authority = Authority.new()
     key = rsa.generate_private_key(65537, 2048)
-    ca = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Our own CA")])
-
-    def issue(name: x509.Name, public: rsa.RSAPublicKey) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(ca)
-            .public_key(public)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now)
-            .not_valid_after(now + dt.timedelta(days=9))
-        )
-
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    alternative = x509.SubjectAlternativeName([x509.DNSName(host)])
-    leaf = issue(subject, key.public_key()).add_extension(alternative, critical=False)
-    chain = [
-        issued.sign(ca_key, hashes.SHA256()) for issued in (leaf, issue(ca, ca_key.public_key()))
-    ]
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
-    )
-    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in chain), private
+    leaf = issue(host, by=authority.intermediate, key=key, hosts=[host])
+    return authority.chain(leaf), leaf.key_pem
 
 
 def test_a_certificate_of_the_operators_ca_stays_over_a_change_of_name(booted: Disk) -> None:
@@ -137,6 +114,70 @@ def test_a_certificate_of_the_operators_ca_stays_over_a_change_of_name(booted: D
         assert f"server_name {host};" in booted.paths.nginx_site.read_text()
         assert booted.paths.certificate.read_bytes() == chain
         assert booted.paths.certificate_key.read_bytes() == key
+
+
+def test_a_certificate_of_ours_is_known_without_any_record(booted: Disk) -> None:
+    before = booted.secrets()
+    booted.paths.settings.unlink()
+    booted.boot(metadata(FIRST, OTHER_HOST))
+    booted.assert_whole(OTHER_HOST)
+    assert booted.secrets() == before
+
+
+def test_a_certificate_of_the_operators_stays_without_any_record(booted: Disk) -> None:
+    chain, key = of_ones_own_ca(HOST)
+    booted.paths.certificate.write_bytes(chain)
+    booted.paths.certificate_key.write_bytes(key)
+    booted.paths.settings.unlink()
+    booted.boot(metadata(FIRST, OTHER_HOST))
+    assert booted.paths.certificate.read_bytes() == chain
+    assert booted.paths.certificate_key.read_bytes() == key
+
+
+@pytest.mark.parametrize("days", [-2000, -825, -800, 1, 2000], ids=lambda days: f"{days:+} days")
+def test_a_certificate_of_ours_out_of_date_is_renewed_by_a_boot_with_the_same_key(
+    booted: Disk, days: int
+) -> None:
+    before = booted.secrets()
+    booted.paths.certificate.write_bytes(
+        tls.self_signed(before[2], [HOST], NOW + days * DAY + BACKDATED)
+    )
+    booted.boot()
+    booted.assert_whole()
+    assert booted.secrets() == before
+    assert not tls.is_due(booted.paths.certificate.read_bytes(), NOW)
+
+
+def test_a_renewal_that_cannot_be_written_does_not_cost_the_boot(
+    booted: Disk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tls.self_signed(booted.secrets()[2], [HOST], NOW - 2000 * DAY)
+    booted.paths.certificate.write_bytes(old)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fchmod", fail)
+        booted.boot()
+    assert booted.paths.certificate.read_bytes() == old
+    assert "not renewed" in capsys.readouterr().err
+    booted.boot()
+    booted.assert_whole()
+
+
+def test_a_clock_that_was_years_off_for_a_boot_leaves_the_certificate_that_clients_have(
+    booted: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = booted.paths.certificate.read_bytes()
+    for then in (NOW - 7300 * DAY, NOW + 7300 * DAY):
+        with monkeypatch.context() as patch:
+            patch.setattr(firstboot.__main__, "now", partial(then.astimezone))
+            booted.boot()
+            assert not tls.is_due(booted.paths.certificate.read_bytes(), then)
+        booted.boot()
+        assert booted.paths.certificate.read_bytes() == known
+        booted.assert_whole()
 
 
 def test_links_to_a_certificate_elsewhere_stay_links(booted: Disk, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from appliance import tls
+from appliance import glance, tls
 from appliance.errors import ApplianceError
 
 NOW = dt.datetime.now(dt.UTC)
@@ -142,11 +142,65 @@ def test_a_key_that_cannot_sign_is_one_sentence(key: bytes, said: str) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"garbage", b"\xff", b"-----BEGIN CERTIFICATE-----\nAAAA\n"])
 def test_what_is_no_certificate_is_nobodys(text: bytes) -> None:
-    assert tls.fingerprint(text) == ""
+    assert tls.first(text) == b""
+    assert not tls.is_own(text, b"")
     assert not tls.belongs(tls.new_key(), text)
     assert not tls.covers(text, ["a.test"])
 
 
-def test_the_fingerprint_is_that_of_the_first_certificate() -> None:
-    first, second = (tls.self_signed(tls.new_key(), ["a.test"], NOW) for _ in range(2))
-    assert tls.fingerprint(first + second) == tls.fingerprint(first) != tls.fingerprint(second)
+def test_the_first_certificate_in_a_file_is_the_one_that_counts() -> None:
+    key, other = tls.new_key(), tls.new_key()
+    first, second = (tls.self_signed(each, ["a.test"], NOW) for each in (key, other))
+    assert tls.first(first + second) == first
+    assert tls.is_own(first + second, key)
+    assert not tls.is_own(first + second, other)
+
+
+def test_a_certificate_of_ours_is_known_by_itself_with_or_without_its_key() -> None:
+    key = tls.new_key()
+    made = tls.self_signed(key, ["a.test"], NOW)
+    assert tls.is_own(made, key)
+    assert tls.is_own(made, b"")
+    assert not tls.is_own(made, b"another's")
+
+
+@pytest.mark.parametrize(
+    ("organisation", "issuer"), [("Theirs", None), ("cloudimg", "Theirs"), ("cloudimg", "cloudimg")]
+)
+def test_what_another_has_made_is_not_ours(organisation: str, issuer: str | None) -> None:
+    """By another organisation, signed by a CA, or pretending: our name, another's signature."""
+    key, ca = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    subject, signer = (
+        x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, name)])
+        for name in (organisation, issuer or organisation)
+    )
+    made = (
+        x509.CertificateBuilder(signer, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + dt.timedelta(days=9))
+        .sign(ca if issuer else key, hashes.SHA256())
+    )
+    assert not tls.is_own(made.public_bytes(serialization.Encoding.PEM), private(key))
+
+
+@pytest.mark.parametrize(
+    ("days", "due"), [(0, False), (794, False), (796, True), (900, True), (-2, True)]
+)
+def test_it_is_due_in_its_last_30_days_after_them_and_before_its_first(
+    tmp_path: Path, days: int, due: bool
+) -> None:
+    made = tls.self_signed(tls.new_key(), ["a.test"], NOW)
+    then = NOW + dt.timedelta(days=days)
+    (tmp_path / "crt").write_bytes(made)
+    seen = glance.look(tmp_path / "crt")
+    assert seen is not None
+    assert seen.ours
+    assert tls.is_due(made, then) is due
+    assert glance.in_order(seen.starts, seen.ends, then) is not due
+
+
+def test_it_is_for_its_names_and_its_subject_only() -> None:
+    made = tls.self_signed(tls.new_key(), ["a.test", "b.test"], NOW)
+    assert tls.is_for(made, ["a.test", "b.test"])
+    for others in (["b.test", "a.test"], ["a.test"], ["a.test", "b.test", "c.test"]):
+        assert not tls.is_for(made, others)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from ca_support import DAY, NOW, issue
 from gate_harness import HOST, KEY, PASSWORD, REPO, Gate, running_gate
 from gate_stub import Stub
 
@@ -19,13 +19,12 @@ from appliance.paths import Paths
 from appliance.settings import Ports, Settings
 
 
-def settings_of(gate: Gate, host: str = HOST, *, ours: bool = True) -> Settings:
+def settings_of(gate: Gate, host: str = HOST) -> Settings:
     return Settings(
         hostname=host,
         model="m",
         followed=True,
         ports=Ports(gate.https_port, gate.http_port),
-        issued=(tls.fingerprint(gate.certificate.read_bytes()),) if ours else (),
     )
 
 
@@ -73,26 +72,49 @@ def test_a_certificate_for_another_name_is_named(gate: Gate) -> None:
         verify.require(verify.Target(wrong, Paths(gate.root), KEY, PASSWORD))
 
 
+def show(gate: Gate, certificate: bytes, key: bytes) -> None:
+    gate.certificate.write_bytes(certificate)
+    gate.certificate.with_suffix(".key").write_bytes(key)
+    gate.reload()
+
+
 def test_the_operators_certificate_may_be_for_another_name_and_out_of_date(
     tmp_path: Path, stub: Stub
 ) -> None:
+    theirs = issue("elsewhere.test", hosts=["elsewhere.test"], starts=NOW - 9 * DAY, ends=NOW - DAY)
     with running_gate(tmp_path / "root", stub.port) as gate:
-        key = (gate.root / "etc/ssl/infinity/infinity.key").read_bytes()
-        long_ago = dt.datetime.now(dt.UTC) - dt.timedelta(days=900)
-        gate.certificate.write_bytes(tls.self_signed(key, ["elsewhere.test"], long_ago))
-        theirs = settings_of(gate, ours=False)
+        show(gate, theirs.pem, theirs.key_pem)
+        eventually_passes(target_of(gate))
+
+
+def test_a_certificate_that_nginx_has_not_taken_is_named(tmp_path: Path, stub: Stub) -> None:
+    with running_gate(tmp_path / "root", stub.port) as gate:
+        gate.certificate.write_bytes(issue("elsewhere.test").pem)
         with pytest.raises(ApplianceError, match="another certificate"):
-            verify.require(verify.Target(theirs, Paths(gate.root), KEY, PASSWORD))
-        gate.reload()
-        eventually_passes(verify.Target(theirs, Paths(gate.root), KEY, PASSWORD))
-        ours = settings_of(gate)
+            verify.require(target_of(gate))
+
+
+@pytest.mark.parametrize("days", [-900, 900])
+def test_a_clock_that_is_years_off_is_no_reason_to_stop_nginx(
+    tmp_path: Path, stub: Stub, days: int
+) -> None:
+    key = tls.new_key()
+    with running_gate(tmp_path / "root", stub.port) as gate:
+        show(gate, tls.self_signed(key, [HOST], NOW + days * DAY), key)
+        eventually_passes(target_of(gate))
+
+
+def test_a_certificate_of_ours_for_another_name_is_named(tmp_path: Path, stub: Stub) -> None:
+    key = tls.new_key()
+    with running_gate(tmp_path / "root", stub.port) as gate:
+        show(gate, tls.self_signed(key, ["elsewhere.test"], NOW), key)
         with pytest.raises(ApplianceError, match="TLS handshake as localhost failed"):
-            verify.require(verify.Target(ours, Paths(gate.root), KEY, PASSWORD))
+            eventually_passes(target_of(gate), 2)
 
 
-def eventually_passes(target: verify.Target) -> None:
+def eventually_passes(target: verify.Target, timeout: float = 20) -> None:
     """The old workers go on accepting for a moment after a reload."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + timeout
     while True:
         try:
             verify.require(target)
@@ -140,5 +162,5 @@ def test_the_command_passes_and_fails_by_its_exit_status(gate: Gate) -> None:
     assert unborn.returncode == 1
     assert "no identity yet" in unborn.stderr
     paths.state.mkdir(parents=True)
-    settings.save(settings_of(gate), paths)
+    paths.settings.write_text(settings.as_text(settings_of(gate)))
     assert check().returncode == 0
