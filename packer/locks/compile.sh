@@ -3,7 +3,7 @@
 #
 #   packer/locks/compile.sh [--upgrade]
 #
-# Without --upgrade a lock keeps what it already pins. The three locks of one Python
+# Without --upgrade a lock keeps what it already pins. The locks of one Python
 # version agree with each other, so that one environment can hold all of them.
 set -eu
 
@@ -34,6 +34,8 @@ compile() {
 for python in 3.11 3.12 3.13; do
     compile server "$python" "$@"
     compile appliance "$python" --constraint "server-$python.txt" "$@"
-    compile dev "$python" \
+    compile sbom "$python" \
+        --constraint "server-$python.txt" --constraint "appliance-$python.txt" "$@"
+    compile dev "$python" --constraint "sbom-$python.txt" \
         --constraint "server-$python.txt" --constraint "appliance-$python.txt" "$@"
 done
