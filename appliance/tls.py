@@ -82,8 +82,23 @@ def belongs(key_pem: bytes, certificate_pem: bytes) -> bool:
 
 
 def covers(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
-    """Whether the certificate's alternative names hold every one of ``hosts``, literally."""
-    return set(map(_alternative, hosts)) <= set(_alternatives(certificate_pem))
+    """Whether a client accepts the certificate for every one of ``hosts`` (RFC 6125)."""
+    return not uncovered(certificate_pem, hosts)
+
+
+def uncovered(certificate_pem: bytes, hosts: Sequence[str]) -> list[str]:
+    """Those of ``hosts`` that the certificate's alternative names leave out.
+
+    A wildcard stands for exactly one label, the first. A common name counts for nothing.
+    """
+    known = _alternatives(certificate_pem)
+    patterns = {name.value.lower() for name in known if isinstance(name, x509.DNSName)}
+    return [
+        host
+        for host in hosts
+        if _alternative(host) not in known
+        and (names.as_address(host) or not {host, "*." + host.partition(".")[2]} & patterns)
+    ]
 
 
 def is_for(certificate_pem: bytes, hosts: Sequence[str]) -> bool:

@@ -28,31 +28,17 @@ def read(paths: Paths, settings: Settings | None) -> Certificate:
             f"{paths.certificate} holds no certificate in PEM.",
             "Put yours there, or remove it and its key; first boot makes new ones.",
         ) from error
-    ours = settings is not None and tls.fingerprint(pem) in settings.issued
-    hosts = [settings.hostname, *settings.aliases] if settings else []
-    ends = found.not_valid_after_utc
+    key, ends = _key(paths), found.not_valid_after_utc
     return Certificate(
         subject=found.subject.rfc4514_string(),
         issuer=found.issuer.rfc4514_string(),
         not_before=_text(found.not_valid_before_utc),
         not_after=_text(ends),
         days_left=(ends - dt.datetime.now(dt.UTC)).days,
-        maker="instance" if ours else "operator",
-        covers_host=covers(found, pem, hosts),
-        key_matches=tls.belongs(_key(paths), pem),
+        maker="instance" if tls.is_own(pem, key) else "operator",
+        covers_host=tls.covers(pem, settings.hosts if settings else []),
+        key_matches=tls.belongs(key, pem),
     )
-
-
-def covers(certificate: x509.Certificate, pem: bytes, hosts: list[str]) -> bool:
-    """Whether clients accept it for every host; an operator's may have a wildcard."""
-    if tls.covers(pem, hosts):
-        return True
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        known = {name.lower() for name in names.get_values_for_type(x509.DNSName)}
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
-        return False
-    return all({host, "*." + host.partition(".")[2]} & known for host in hosts)
 
 
 def _key(paths: Paths) -> bytes:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from ca_support import issue
 from firstboot_support import Disk, Metadata
 
 from appliance import settings
@@ -184,9 +185,9 @@ def test_our_certificate_is_told_from_the_operators(disk: Disk) -> None:
     found = certificate.read(disk.paths, known)
     assert (found.maker, found.covers_host, found.key_matches) == ("instance", True, True)
     assert 820 < found.days_left <= 825
-    assert certificate.read(disk.paths, None).maker == "operator"
-    disk.paths.certificate_key.write_text("none")
-    assert not certificate.read(disk.paths, known).key_matches
+    disk.paths.certificate.write_bytes(issue(known.hostname, hosts=[known.hostname]).pem)
+    found = certificate.read(disk.paths, known)
+    assert (found.maker, found.covers_host, found.key_matches) == ("operator", True, False)
 
 
 def test_an_instance_without_a_stamp_or_metadata_is_nobody(tmp_path: Path) -> None:
