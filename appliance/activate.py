@@ -53,27 +53,36 @@ def activated(files: Sequence[NewFile], gate: Gate) -> Iterator[None]:
     except BaseException:
         remove_leftovers(paths)
         raise
+    reloaded = False
     try:
         for file in files:
             file.write()
         gate.test()
         if gate.running():
+            reloaded = True
             gate.reload()
         yield
     except BaseException:
-        undo(gate)
+        undo(gate, reload=reloaded)
         raise
-    remove(gate.paths.change)
-    remove_leftovers(paths)
+    _finish(gate, paths)
 
 
-def undo(gate: Gate) -> bool:
+def undo(gate: Gate, *, reload: bool = True) -> bool:
     """Take back the change that the list on disk tells of, if there is one.
 
     Only for who holds the lock of the changes. It can be cut off and repeated.
 
+    Args:
+        gate: whose change.
+        reload: whether a running nginx may have taken the new files.
+
     Returns:
         Whether there was a change to take back.
+
+    Raises:
+        ApplianceError: the files are as they were, but nginx does not take them: something
+            else is wrong with its configuration.
     """
     try:
         listed = json.loads(gate.paths.change.read_text("utf-8"))
@@ -81,10 +90,13 @@ def undo(gate: Gate) -> bool:
         return False
     for path, existed in listed:
         _put_back(Path(path), existed=existed)
-    if gate.running():
-        gate.reload()
-    remove(gate.paths.change)
-    remove_leftovers([Path(path) for path, _ in listed])
+    try:
+        if reload and gate.running():
+            gate.reload()
+    except ApplianceError:
+        _finish(gate, [Path(path) for path, _ in listed])
+        raise
+    _finish(gate, [Path(path) for path, _ in listed])
     return True
 
 
@@ -93,6 +105,12 @@ def remove_leftovers(paths: Sequence[Path]) -> None:
     for path in paths:
         remove_temporaries(path)
         remove(_aside(path))
+
+
+def _finish(gate: Gate, paths: Sequence[Path]) -> None:
+    """From here on, what is there stands."""
+    remove(gate.paths.change)
+    remove_leftovers(paths)
 
 
 def _write_list(gate: Gate, paths: Sequence[Path], existed: Sequence[bool]) -> None:

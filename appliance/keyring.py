@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from appliance import expiry, identity, keys, render
 from appliance.activate import NewFile
@@ -66,7 +66,7 @@ def rotate(name: str, grace: dt.timedelta, known: Settings, gate: Gate) -> str:
     changes[current] = keys.line(name, made) + changes[current]
     edited = keys.edited(text, changes)
     expiry.arm(_ends(edited), gate)  # before, so that no key outlives its grace
-    _put(edited, known, gate, instead={key.token: made for key in old})
+    _put(edited, known, gate)
     return made
 
 
@@ -79,7 +79,7 @@ def revoke(name: str, known: Settings, gate: Gate) -> None:
     text = read(gate.paths)
     old = _named(text, name)
     edited = keys.edited(text, dict.fromkeys(old, ""))
-    _put(edited, known, gate, instead={key.token: "" for key in old})
+    _put(edited, known, gate)
 
 
 def expire(known: Settings, gate: Gate) -> tuple[str, ...]:
@@ -92,23 +92,33 @@ def expire(known: Settings, gate: Gate) -> tuple[str, ...]:
     over = [key for key in keys.parse(text) if key.over(now)]
     if over:
         edited = keys.edited(text, dict.fromkeys(over, ""))
-        _put(edited, known, gate, instead={key.token: "" for key in over})
+        _put(edited, known, gate)
         text = edited
     expiry.arm(_ends(text), gate)
     return tuple(key.name for key in over)
 
 
-def _put(text: str, known: Settings, gate: Gate, instead: Mapping[str, str] | None = None) -> None:
-    """The new map, and what the credentials file says of a key that it no longer holds."""
+def _put(text: str, known: Settings, gate: Gate) -> None:
+    """The new map, and the credentials file with a key that it lets in."""
     paths = gate.paths
     raw = text.encode("utf-8", "surrogateescape")
     files = [NewFile(paths.api_key_map, raw, 0o600, gate.secret_owner)]
-    told = identity.read_credentials(paths).get("INFINITY_API_KEY", "")
-    if told and told in (instead or {}):
-        values = {"INFINITY_API_KEY": (instead or {})[told]}
-        true = render.updated_credentials(paths.credentials.read_text("utf-8"), values)
-        files.append(NewFile(paths.credentials, true, 0o600, gate.secret_owner))
+    told = identity.read_credentials(paths).get("INFINITY_API_KEY")
+    true = None if told is None else _to_tell(told, accepted(paths), keys.parse(text))
+    if true is not None and true != told:
+        written = paths.credentials.read_text("utf-8")
+        new = render.updated_credentials(written, {"INFINITY_API_KEY": true})
+        files.append(NewFile(paths.credentials, new, 0o600, gate.secret_owner))
     apply(files, known, gate)
+
+
+def _to_tell(told: str, before: Sequence[Key], after: Sequence[Key]) -> str:
+    """The key for the credentials file: the one it tells, its successor, or one without a name."""
+    lasting = [key for key in after if key.until is None]
+    if any(key.token == told for key in lasting):
+        return told
+    names = [key.name for key in before if key.token == told] + [keys.UNNAMED]
+    return next((key.token for name in names for key in lasting if key.name == name), "")
 
 
 def _named(text: str, name: str) -> list[Key]:

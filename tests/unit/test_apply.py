@@ -11,7 +11,7 @@ import bcrypt
 import pytest
 
 from appliance import apply, verify
-from appliance.activate import NewFile
+from appliance.activate import NewFile, undo
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
 from appliance.paths import Paths
@@ -84,6 +84,31 @@ def test_a_gate_that_is_down_is_not_probed(paths: Paths, monkeypatch: pytest.Mon
     apply.apply(new_site(paths), SETTINGS, Stopped(paths))
     assert paths.nginx_site.read_text() == "new"
     assert Stopped.reloads == 0
+
+
+class Broken(Running):
+    """A gate that takes nothing: somebody else's slip is in its configuration."""
+
+    def test(self) -> None:
+        raise ApplianceError("refused")
+
+    def reload(self) -> None:
+        raise ApplianceError("nothing to reload")
+
+
+def test_where_nothing_was_taken_nothing_is_reloaded(paths: Paths) -> None:
+    with pytest.raises(ApplianceError, match="refused"):
+        apply.apply(new_site(paths), SETTINGS, Broken(paths))
+    assert paths.nginx_site.read_text() == "old"
+    assert not paths.change.exists()
+
+
+def test_a_way_back_that_nginx_does_not_take_is_gone_once(paths: Paths) -> None:
+    paths.change.write_text(f'[["{paths.nginx_site}", false]]')
+    with pytest.raises(ApplianceError, match="nothing to reload"):
+        undo(Broken(paths))
+    assert not paths.nginx_site.exists()
+    assert not undo(Broken(paths)), "it would be tried for ever"
 
 
 def test_a_second_change_waits_for_the_first(tmp_path: Path) -> None:

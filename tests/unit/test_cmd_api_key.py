@@ -106,6 +106,18 @@ def test_revoke_refuses_the_key_and_the_file_no_longer_tells_it(booted: Disk) ->
     assert (listed.status, listed.output) == (0, "")
 
 
+def test_a_file_that_tells_a_key_of_long_ago_tells_the_new_one(booted: Disk) -> None:
+    booted.paths.api_key_map.write_text(keys.line(keys.UNNAMED, "inf-by-hand"))
+    made = ran(booted, "api_key", "rotate", "unnamed").output.strip()
+    assert told(booted) == made
+
+
+def test_a_named_key_in_the_file_is_followed_by_its_successor(booted: Disk) -> None:
+    booted.paths.api_key_map.write_text(keys.line("ci", told(booted)))
+    made = ran(booted, "api_key", "rotate", "ci", "--grace", "1h").output.strip()
+    assert told(booted) == made
+
+
 def test_a_map_written_by_hand_is_kept_and_listed_as_unnamed(booted: Disk) -> None:
     by_hand = b'# caf\xe9\n\'Bearer inf-by-hand\'  1 ;\n"Bearer x-team" "Search Team";\n'
     booted.paths.api_key_map.write_bytes(by_hand)
