@@ -14,8 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from appliance import units
 from appliance.errors import ApplianceError
-from appliance.files import remove, remove_temporaries, sync_directory, write_atomic
+from appliance.files import (
+    TEMPORARY_SUFFIX,
+    remove,
+    remove_temporaries,
+    sync_directory,
+    write_atomic,
+)
 from appliance.gate import Gate
 
 
@@ -35,13 +42,32 @@ class NewFile:
             write_atomic(self.path, self.data, self.mode, self.owner)
 
 
+@dataclass(frozen=True)
+class NewLink:
+    """Where a symbolic link shall lead."""
+
+    path: Path
+    target: str
+
+    def write(self) -> None:
+        made = self.path.with_name(f".{self.path.name}.link{TEMPORARY_SUFFIX}")
+        remove(made)
+        made.symlink_to(self.target)
+        os.replace(made, self.path)
+        sync_directory(self.path.parent)
+
+
+Change = NewFile | NewLink
+
+
 @contextmanager
-def activated(files: Sequence[NewFile], gate: Gate) -> Iterator[None]:
+def activated(files: Sequence[Change], gate: Gate) -> Iterator[None]:
     """Write the files in order, have nginx test and take them; then the body may check more.
 
     Whatever fails, here or in the body, every file is as it was before and a running nginx
     is back on the old ones; a run that is killed leaves that to ``undo``. The way back needs
-    no free space: the old files are kept as hard links.
+    no free space: the old files are kept as hard links. A model server that was restarted since
+    is restarted once more.
 
     Raises:
         ApplianceError: what failed.
@@ -88,15 +114,18 @@ def undo(gate: Gate, *, reload: bool = True) -> bool:
         listed = json.loads(gate.paths.change.read_text("utf-8"))
     except FileNotFoundError:
         return False
-    for path, existed in listed:
+    for path, existed in listed["files"]:
         _put_back(Path(path), existed=existed)
+    paths = [Path(path) for path, _ in listed["files"]]
     try:
+        if listed["server"] != _server(gate, paths):
+            units.restart(units.SERVER, wait=False)  # at boot it comes after us
         if reload and gate.running():
             gate.reload()
     except ApplianceError:
-        _finish(gate, [Path(path) for path, _ in listed])
+        _finish(gate, paths)
         raise
-    _finish(gate, [Path(path) for path, _ in listed])
+    _finish(gate, paths)
     return True
 
 
@@ -115,8 +144,16 @@ def _finish(gate: Gate, paths: Sequence[Path]) -> None:
 
 def _write_list(gate: Gate, paths: Sequence[Path], existed: Sequence[bool]) -> None:
     listed = [[str(path), was_there] for path, was_there in zip(paths, existed, strict=True)]
+    change = {"files": listed, "server": _server(gate, paths)}
     remove_temporaries(gate.paths.change)
-    write_atomic(gate.paths.change, json.dumps(listed), 0o600)
+    write_atomic(gate.paths.change, json.dumps(change), 0o600)
+
+
+def _server(gate: Gate, paths: Sequence[Path]) -> str:
+    """Which run of the model server it is, by systemd's id; "" when the change is not about it."""
+    if not gate.is_service or not {gate.paths.server_env, gate.paths.venv} & {*paths}:
+        return ""
+    return units.show(units.SERVER, "InvocationID")["InvocationID"]
 
 
 def _aside(path: Path) -> Path:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from appliance import identity, verify
-from appliance.activate import NewFile, activated
+from appliance.activate import Change, activated
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
 from appliance.paths import Paths
@@ -20,10 +20,13 @@ LOCK_PATIENCE = 60.0  # seconds
 PUT_BACK = "The old files are back in place, and nginx goes on with them."
 
 
-def apply(files: Sequence[NewFile], settings: Settings, gate: Gate) -> None:
+def apply(
+    files: Sequence[Change], settings: Settings, gate: Gate, then: Callable[[], None] | None = None
+) -> None:
     """Put the files in place, and keep them only if nginx takes them and the gate holds.
 
-    Where nginx does not run yet, its start runs the same check of the gate.
+    Where nginx does not run yet, its start runs the same check of the gate. ``then`` may try
+    more, and raise when the change shall not stand.
 
     Raises:
         ApplianceError: what failed; everything is as it was before.
@@ -31,6 +34,8 @@ def apply(files: Sequence[NewFile], settings: Settings, gate: Gate) -> None:
     with activated(files, gate):
         if gate.running():
             verify.require(target(settings, gate.paths), PUT_BACK)
+        if then is not None:
+            then()
 
 
 def target(settings: Settings, paths: Paths) -> verify.Target:
@@ -59,8 +64,17 @@ def _hash_of(user: str, htpasswd: Path) -> str:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that first boot and the commands share; it ends with the process.
+def locked(
+    path: Path,
+    busy: str = "Another change of this instance is under way.",
+    patience: float = LOCK_PATIENCE,
+) -> Iterator[None]:
+    """Hold a lock that first boot and the commands share; it ends with the process.
+
+    Args:
+        path: of the lock.
+        busy: what to say when another process has it.
+        patience: seconds to wait for that one.
 
     Raises:
         ApplianceError: another one holds it for too long.
@@ -68,7 +82,7 @@ def locked(path: Path) -> Iterator[None]:
     # 0600: whoever may open it may hold it, and with it every change of this instance.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        deadline = time.monotonic() + LOCK_PATIENCE
+        deadline = time.monotonic() + patience
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +90,7 @@ def locked(path: Path) -> Iterator[None]:
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     raise ApplianceError(
-                        "Another change of this instance is under way.",
+                        busy,
                         "Wait for it to end, then try again.",
                     ) from error
                 time.sleep(0.1)

@@ -104,13 +104,24 @@ def changing(gate: Gate) -> Iterator[Settings]:
     """
     with locked(gate.paths.lock):
         undo(gate)
-        known = settings.required(gate.paths)
-        try:
+        known = settings.current(gate.paths)
+        with unchanged():
             yield known
-        except UsageError:
-            raise
-        except ApplianceError as error:
-            raise ApplianceError(f"{error.message} {UNCHANGED}", error.hint) from error
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Add to the failure of the body that nothing has changed.
+
+    Raises:
+        ApplianceError: the same, with that assurance.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except ApplianceError as error:
+        raise ApplianceError(f"{error.message} {UNCHANGED}", error.hint) from error
 
 
 def _demand_root(name: str, gate: Gate) -> None:

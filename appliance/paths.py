@@ -71,6 +71,11 @@ class Paths:
         return self.root / "var/lib/infinity/hf"
 
     @property
+    def hub(self) -> Path:
+        """The models, in the layout of the model hub's client."""
+        return self.model_cache / "hub"
+
+    @property
     def state(self) -> Path:
         """0700 root; settings and stamp, no secret."""
         return self.root / "var/lib/infinity-appliance"
@@ -91,6 +96,25 @@ class Paths:
     @property
     def lock(self) -> Path:
         return self.root / "run/infinity-appliance.lock"
+
+    @property
+    def server_lock(self) -> Path:
+        """Held by who downloads, imports or tries models, or another server: for minutes."""
+        return self.root / "run/infinity-server.lock"
+
+    @property
+    def venv(self) -> Path:
+        """The server's Python: a link into ``venvs``, which an upgrade replaces."""
+        return self.root / "opt/infinity/venv"
+
+    @property
+    def venvs(self) -> Path:
+        return self.root / "opt/infinity/venvs"
+
+    @property
+    def previous_venv(self) -> Path:
+        """What the last upgrade replaced: a link beside the present one."""
+        return self.root / "opt/infinity/venv-previous"
 
     @property
     def machine_id(self) -> Path:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance import names
+from appliance import names, server_env
 from appliance.errors import ApplianceError
 from appliance.facts import Facts
 from appliance.paths import Paths
@@ -113,10 +113,7 @@ def configured_model(path: Path) -> str:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ApplianceError(f"{path} cannot be read.", DEFAULT_MODEL_HINT) from error
-    values = {}  # as systemd reads it: the last line with a name counts
-    for line in text.split("\n"):
-        key, _, value = line.partition("=")
-        values[key.strip()] = value.strip().strip("\"'")
+    values = server_env.values(text)
     models, served = (
         [part.strip() for part in values.get(key, "").split(";") if part.strip()]
         for key in ("MODEL", "INFINITY_SERVED_MODEL_NAME")
@@ -165,6 +162,19 @@ def required(paths: Paths) -> Settings:
             "This instance has no identity yet.", "Run `systemctl start infinity-firstboot`."
         )
     return known
+
+
+def current(paths: Paths) -> Settings:
+    """The settings of the last boot, with the model that infinity.env names now.
+
+    Raises:
+        ApplianceError: as ``required``.
+    """
+    known = required(paths)
+    try:
+        return dataclasses.replace(known, model=configured_model(paths.server_env))
+    except ApplianceError:
+        return known  # the server says what is wrong with it
 
 
 def as_text(settings: Settings) -> str:

@@ -13,6 +13,8 @@ from appliance.activate import undo
 from appliance.apply import locked
 from appliance.gate import Gate
 
+PATIENCE = 20 * 60.0  # seconds: a change of the model holds the lock while it loads
+
 
 def main() -> int:
     return command.run(
@@ -21,7 +23,7 @@ def main() -> int:
 
 
 def restore(_options: argparse.Namespace, gate: Gate) -> None:
-    with locked(gate.paths.lock):
+    with locked(gate.paths.lock, patience=PATIENCE):
         if undo(gate):
             print("A change that was cut off was taken back; everything is as it was before it.")
 

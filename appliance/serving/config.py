@@ -17,8 +17,8 @@ ENV_FILE = "/etc/infinity/infinity.env"
 DEFAULT_PORT = 7997
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 # Owner and name as the model hub allows them; a `..` or a second slash would leave the cache.
-_MODEL_ID = re.compile(r"(?:[\w][\w.-]*/)?[\w][\w.-]*")
-_REVISION = re.compile(r"[\w][\w./-]*")
+MODEL_ID = re.compile(r"(?!.*(?:--|\.\.))(?:\w[\w.-]*/)?\w[\w.-]*", re.ASCII)
+REVISION = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class ModelSource:
 class ServingConfig:
     """Everything the server takes from its environment.
 
-    ``aliases`` maps another name for a model to the served name it stands for.
+    ``aliases`` maps another name for a model to the served name it stands for. ``allow_pickle``
+    lets weights in that may run code when they are read, ``trust_remote_code`` lets Python files
+    of a model's repository run.
     """
 
     models: tuple[ModelSource, ...]
@@ -55,6 +57,8 @@ class ServingConfig:
     dtype: str
     port: int
     home: Path
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
 
     @property
     def hub(self) -> Path:
@@ -84,7 +88,7 @@ def from_environment(environ: Mapping[str, str]) -> ServingConfig:
         environ: MODEL (``id`` or ``id@revision``, several separated by ``;``),
             INFINITY_SERVED_MODEL_NAME (their public names, in the same order),
             MODEL_ALIASES (``alias`` or ``alias=served name``, separated by ``;``), DTYPE,
-            INFINITY_PORT, HF_HOME.
+            INFINITY_PORT, HF_HOME, ALLOW_PICKLE and TRUST_REMOTE_CODE (``true``, or not at all).
 
     Raises:
         ApplianceError: a setting that cannot be meant.
@@ -106,7 +110,13 @@ def from_environment(environ: Mapping[str, str]) -> ServingConfig:
             "infinity.service sets it; by hand, export HF_HOME=/var/lib/infinity/hf.",
         )
     return ServingConfig(
-        models, _aliases(environ.get("MODEL_ALIASES", ""), models), dtype, int(port), Path(home)
+        models,
+        _aliases(environ.get("MODEL_ALIASES", ""), models),
+        dtype,
+        int(port),
+        Path(home),
+        allow_pickle=environ.get("ALLOW_PICKLE", "").strip() == "true",
+        trust_remote_code=environ.get("TRUST_REMOTE_CODE", "").strip() == "true",
     )
 
 
@@ -129,7 +139,7 @@ def _models(value: str, names: str) -> tuple[ModelSource, ...]:
     models = []
     for index, source in enumerate(sources):
         repo, at, revision = source.partition("@")
-        if not _MODEL_ID.fullmatch(repo) or (at and not _REVISION.fullmatch(revision)):
+        if not MODEL_ID.fullmatch(repo) or (at and not REVISION.fullmatch(revision)):
             raise ApplianceError(
                 f"MODEL={source!r} is not a model id.",
                 f"Write owner/name or owner/name@revision in {ENV_FILE}; separate several by `;`.",

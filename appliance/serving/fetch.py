@@ -7,57 +7,60 @@ a normal boot everything is there, and it ends without importing more than the s
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
+from appliance import hub as cache
 from appliance.errors import ApplianceError
-from appliance.serving import config
-from appliance.serving.config import ENV_FILE, ModelSource
+from appliance.serving import config, progress, weights
+from appliance.serving.config import ENV_FILE, ModelSource, ServingConfig
 
-# Weights only as safetensors: a pickle runs code when it is loaded. The rest is tokenizer,
-# configuration and pooling; code, ONNX and other frameworks' copies are not wanted.
-WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.safetensors.index.json")
+# The rest is tokenizer, configuration and pooling; ONNX and other frameworks' copies are not
+# wanted, and Python files only where they may run.
+WANTED = (weights.SAFE, "*.json", "*.txt", "*.model")
 UNWANTED = ("onnx/*", "openvino/*", "*/onnx/*", "coreml/*", "flax_model*", "tf_model*")
+SPARE = 512 * 2**20  # bytes of the disk that a download leaves free
 
 
 def main() -> None:
     settings = config.from_environment(os.environ)
     for model in settings.models:
-        ensure(model, settings.hub)
+        ensure(model, settings)
 
 
-def ensure(model: ModelSource, hub: Path) -> None:
+def ensure(model: ModelSource, settings: ServingConfig) -> None:
     """Leave a usable snapshot of ``model`` in the cache.
 
     Raises:
-        ApplianceError: it is not there and could not be downloaded, or it has no safetensors.
+        ApplianceError: it is not there and could not be downloaded, it has no weights that may
+            be read, or there is no room for it.
     """
-    if complete(model, hub):
+    if complete(model, settings):
         return
-    print(f"{model.repo} is not in the cache; downloading it to {hub}.", flush=True)
-    download(model, hub)
-    if not complete(model, hub):
-        raise ApplianceError(
-            f"{model.repo} has no weights in the safetensors format.",
-            "Only safetensors is served, because other formats run code when they are loaded; "
-            "choose a model that has it.",
-        )
+    print(f"{model.repo} is not in the cache; downloading it to {settings.hub}.", flush=True)
+    download(model, settings)
+    if not complete(model, settings):
+        raise weights.absent(model.repo)
     print(f"{model.repo} is in the cache.", flush=True)
 
 
-def complete(model: ModelSource, hub: Path) -> bool:
+def complete(model: ModelSource, settings: ServingConfig) -> bool:
     """Whether the cache holds the configuration and weights (a broken link counts as missing)."""
-    snapshot = model.snapshot(hub)
-    return snapshot is not None and any(
-        weights.is_file() for weights in snapshot.glob("*.safetensors")
-    )
+    snapshot = model.snapshot(settings.hub)
+    return snapshot is not None and weights.present(snapshot, allow_pickle=settings.allow_pickle)
 
 
-def download(model: ModelSource, hub: Path) -> None:
-    """Fetch one revision from the model hub; the cache is left as the hub's own client lays it."""
+def download(model: ModelSource, settings: ServingConfig) -> None:
+    """Fetch one revision from the model hub, aside, and lay it in when it is whole.
+
+    What was fetched before an interruption is kept and not fetched again.
+    """
     os.environ.pop("HF_HUB_OFFLINE", None)  # the unit's setting is for the server
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 - only when there is a download
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # systemd shows ours
+    # Only when there is a download.
     from huggingface_hub.errors import (  # noqa: PLC0415
         EntryNotFoundError,
         GatedRepoError,
@@ -67,13 +70,9 @@ def download(model: ModelSource, hub: Path) -> None:
     )
 
     try:
-        snapshot_download(
-            model.repo,
-            revision=model.revision or None,
-            cache_dir=hub,
-            allow_patterns=list(WANTED),
-            ignore_patterns=list(UNWANTED),
-        )
+        _download(model, settings)
+    except ApplianceError:
+        raise
     except GatedRepoError as error:
         raise ApplianceError(
             f"The model {model.repo} asks its users to accept terms first.",
@@ -88,6 +87,52 @@ def download(model: ModelSource, hub: Path) -> None:
         ) from error
     except Exception as error:
         raise _undone(model, error) from error
+
+
+def _download(model: ModelSource, settings: ServingConfig) -> None:
+    from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415 - see download
+    from huggingface_hub.utils._paths import filter_repo_objects  # noqa: PLC0415
+
+    aside = settings.hub / cache.DOWNLOADING
+    revision = model.revision or "main"
+    said: Any = HfApi().model_info(model.repo, revision=revision, files_metadata=True)
+    sizes = {file.rfilename: int(file.size or 0) for file in said.siblings}
+    wanted = list(
+        filter_repo_objects(
+            sizes, allow_patterns=_patterns(sizes, settings), ignore_patterns=list(UNWANTED)
+        )
+    )
+    size = sum(sizes[name] for name in wanted)
+    _check_room(model, size, settings.hub)
+    building = cache.folder(aside, model.repo)
+    with progress.shown(model.repo, size, building):
+        snapshot = snapshot_download(
+            model.repo, revision=said.sha, cache_dir=aside, allow_patterns=wanted
+        )
+    commit = Path(snapshot).name
+    ref = "" if revision == commit else revision
+    cache.lay_in(building, settings.hub, model.repo, commit, ref)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _patterns(sizes: dict[str, int], settings: ServingConfig) -> list[str]:
+    """What to take; pickles only where there is nothing better."""
+    patterns = list(WANTED)
+    if settings.allow_pickle and not any(name.endswith(".safetensors") for name in sizes):
+        patterns.append("*.bin")
+    if settings.trust_remote_code:
+        patterns.append("*.py")
+    return patterns
+
+
+def _check_room(model: ModelSource, size: int, hub: Path) -> None:
+    free = shutil.disk_usage(hub).free
+    if free < size + SPARE:
+        raise ApplianceError(
+            f"The model {model.repo} is {size / 1e6:.0f} MB, and the disk has {free / 1e6:.0f} MB "
+            f"free, of which {SPARE / 1e6:.0f} MB stay free.",
+            "Enlarge the volume, or choose a smaller model.",
+        )
 
 
 def _undone(model: ModelSource, error: Exception) -> ApplianceError:

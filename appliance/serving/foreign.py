@@ -50,7 +50,7 @@ def refuse(snapshot: Path, repo: str) -> None:
     if named:
         raise ApplianceError(
             f"The model {repo} wants to import {', '.join(sorted(named))}.",
-            f"Choose another model in {ENV_FILE}; code from a model's repository never runs here.",
+            f"Choose another model in {ENV_FILE}, or let its code run (user guide, step 10).",
         )
 
 

@@ -14,7 +14,7 @@ from infinity_emb.inference import select_model
 from infinity_emb.primitives import Device, Dtype, EmbeddingDtype, InferenceEngine
 
 from appliance.errors import ApplianceError
-from appliance.serving import foreign
+from appliance.serving import foreign, weights
 from appliance.serving.config import ENV_FILE, ModelSource, ServingConfig
 from appliance.serving.encoder import accelerate
 from appliance.serving.metrics import Metrics
@@ -25,6 +25,8 @@ log = logging.getLogger("appliance.serving")
 
 # Where a model's files declare the smaller sizes of its vectors.
 _DECLARATIONS = ("config.json", "config_sentence_transformers.json")
+# The encoder makes these two itself, from float32 weights.
+_OURS = ("bfloat16", "int8")
 _MATRYOSHKA = ("matryoshka_dimensions", "matryoshka_dims")
 
 
@@ -42,14 +44,17 @@ def load(
     """
     started = time.monotonic()
     snapshot = config.snapshot(source)
-    foreign.refuse(snapshot, source.repo)
+    if not config.trust_remote_code:
+        foreign.refuse(snapshot, source.repo)
+    if not weights.present(snapshot, allow_pickle=config.allow_pickle):
+        raise weights.absent(source.repo)
     try:
-        [model], _, _ = select_model(engine_args(snapshot, source, config.dtype))
+        [model], _, _ = select_model(engine_args(config, snapshot, source))
     except Exception as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ApplianceError(
             f"The model {source.repo} cannot be loaded: {reason}",
-            f"Choose another model in {ENV_FILE}; code from a model's repository never runs here.",
+            f"Choose another model in {ENV_FILE}, or let its code run (user guide, step 10).",
         ) from error
     if not set(TASKS) & set(model.capabilities):
         raise ApplianceError(
@@ -68,19 +73,18 @@ def load(
     )
 
 
-def engine_args(snapshot: Path, source: ModelSource, dtype: str) -> EngineArgs:
-    """Infinity's description of a model: on the CPU, no remote code, no full-batch warm-up.
+def engine_args(config: ServingConfig, snapshot: Path, source: ModelSource) -> EngineArgs:
+    """Infinity's description of a model: on the CPU, no full-batch warm-up.
 
     Given the folder instead of the id, no library looks the id up on the hub.
     """
     return EngineArgs(
         model_name_or_path=str(snapshot),
         served_model_name=source.served_name,
-        trust_remote_code=False,
+        trust_remote_code=config.trust_remote_code,
         engine=InferenceEngine.torch,
         device=Device.cpu,
-        # The encoder makes these two itself, from float32 weights.
-        dtype=Dtype.float32 if dtype in ("bfloat16", "int8") else Dtype(dtype),
+        dtype=Dtype(config.dtype if config.dtype not in _OURS else "float32"),
         embedding_dtype=EmbeddingDtype.float32,
         bettertransformer=False,
         model_warmup=False,

@@ -72,11 +72,12 @@ def test_a_snapshot_is_found_by_branch_and_by_commit(tmp_path: Path) -> None:
     assert ModelSource("a/b", "", "b").snapshot(hub) == snapshot
     assert ModelSource("a/b", COMMIT, "b").snapshot(hub) == snapshot
     assert ModelSource("a/b", "v2", "b").snapshot(hub) is None
-    assert not fetch.complete(ModelSource("a/b", "", "b"), hub)
+    serving = settings(MODEL="a/b", HF_HOME=str(tmp_path))
+    assert not fetch.complete(ModelSource("a/b", "", "b"), serving)
     (snapshot / "model.safetensors").symlink_to(tmp_path / "not-there")
-    assert not fetch.complete(ModelSource("a/b", "", "b"), hub)
+    assert not fetch.complete(ModelSource("a/b", "", "b"), serving)
     (tmp_path / "not-there").write_bytes(b"weights")
-    assert fetch.complete(ModelSource("a/b", "", "b"), hub)
+    assert fetch.complete(ModelSource("a/b", "", "b"), serving)
 
 
 def test_matryoshka_sizes_are_those_the_model_declares(tmp_path: Path) -> None:
