@@ -13,6 +13,7 @@ class Catalog:
 
     def __init__(self, models: Sequence[Served], aliases: Mapping[str, str]) -> None:
         self.models = tuple(models)
+        self.aliases = dict(aliases)
         self._by_name = {model.name: model for model in models}
         self._by_name.update({alias: self._by_name[name] for alias, name in aliases.items()})
 

@@ -5,42 +5,42 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from appliance.errors import ApplianceError
-from appliance.serving import answers, bodies
+from appliance.serving import answers, asgi, bodies
 from appliance.serving.admission import Admission
 from appliance.serving.answers import Answer
+from appliance.serving.asgi import App, ClientGone, Message, Receive, Send
 from appliance.serving.errors import ApiError, internal, unavailable
 from appliance.serving.metrics import CONTENT_TYPE, Metrics
 from appliance.serving.openai import Api
+from appliance.serving.site import Site
 from appliance.serving.watchdog import Health
 
 log = logging.getLogger("appliance.serving")
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
-
 GONE = 499  # nginx's number for a client that hung up; nobody receives it
 _MODELS = "/models/"
-
-
-class ClientGone(Exception):  # noqa: N818 - an event, not a failure
-    """The client closed its connection before the answer."""
 
 
 class Gateway:
     """Routes, with and without ``/v1`` and a trailing slash."""
 
     def __init__(
-        self, app: App, api: Api, admission: Admission, health: Health, metrics: Metrics
+        self,
+        app: App,
+        api: Api,
+        admission: Admission,
+        health: Health,
+        metrics: Metrics,
+        *,
+        site: Site,
     ) -> None:
         self._app, self._admission, self._health = app, admission, health
-        self._metrics = metrics
+        self._metrics, self._site = metrics, site
         self._posts = {
             "/embeddings": api.embeddings,
             "/rerank": api.rerank,
@@ -53,7 +53,7 @@ class Gateway:
         }
         self._model = api.model
         # Infinity's own routes that stay; its others are ours, or refused (images, audio).
-        self._infinity = frozenset({"/health", "/docs", "/openapi.json"})
+        self._infinity = frozenset({"/health", "/openapi.json"})
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -74,7 +74,7 @@ class Gateway:
         except Exception as error:  # noqa: BLE001 - the last stop before the client
             answer = _unexpected(error)
         if answer is not None:
-            await _send(send, answer, head=scope["method"] == "HEAD")
+            await asgi.write(send, answer, head=scope["method"] == "HEAD")
         key = self._metrics.key(headers.get(b"x-infinity-key-name", b"").decode("latin-1"))
         status = str(answer.status if answer else GONE)
         self._metrics.requests.labels(route, status, key).inc()
@@ -84,6 +84,8 @@ class Gateway:
         """The route as metrics name it: one of a few."""
         if path in self._posts or path in self._gets or path in self._infinity:
             return path
+        if (page := self._site.route(path)) is not None:
+            return page
         return "/models/{id}" if path.startswith(_MODELS) else "other"
 
     async def _answer(
@@ -97,6 +99,8 @@ class Gateway:
         _allow(method, "GET", "HEAD")
         if route in self._gets:
             return self._gets[route]()
+        if self._site.route(path) is not None:
+            return await self._site.answer(path, headers)
         return self._model(path.removeprefix(_MODELS))
 
     async def _post(self, route: str, headers: dict[bytes, bytes], receive: Receive) -> Answer:
@@ -106,9 +110,9 @@ class Gateway:
         bodies.check_type(headers.get(b"content-type", b"").decode("latin-1"))
         with ExitStack() as held:
             take = held.enter_context(self._admission.body())
-            body = await _body(headers, receive, take)
+            body = await asgi.body(headers, receive, take)
             work = asyncio.ensure_future(self._posts[route](body))
-            gone = asyncio.ensure_future(_hang_up(receive))
+            gone = asyncio.ensure_future(asgi.hang_up(receive))
             try:
                 ends: set[asyncio.Future[Any]] = {work, gone, self._health.failed}
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -130,9 +134,8 @@ class Gateway:
 
 def normal(path: str) -> str:
     """``/v1/embeddings/`` is ``/embeddings``."""
-    if path == "/v1" or path.startswith("/v1/"):
-        path = path[3:]
-    return path.rstrip("/") or "/"
+    bare = path.rstrip("/") or "/"
+    return bare.removeprefix("/v1") if bare.startswith("/v1/") else bare
 
 
 def _allow(method: str, *allowed: str) -> None:
@@ -152,47 +155,3 @@ def _unexpected(error: Exception) -> Answer:
         log.error("A request failed.", exc_info=error)
     failure = internal()
     return Answer(failure.status, [failure.body()])
-
-
-async def _body(
-    headers: dict[bytes, bytes], receive: Receive, take: Callable[[int], None]
-) -> bytes:
-    """The whole body, room for it taken before it is held."""
-    declared = headers.get(b"content-length", b"")
-    size = int(declared) if declared.isdigit() else 0
-    if size > bodies.MAX_BODY:
-        raise bodies.too_large()
-    take(size)
-    parts: list[bytes] = []
-    held = 0
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part: bytes = message.get("body", b"")
-        held += len(part)
-        if held > bodies.MAX_BODY:
-            raise bodies.too_large()
-        if held > size:
-            take(held - size)
-            size = held
-        parts.append(part)
-        more = message.get("more_body", False)
-    return b"".join(parts)
-
-
-async def _hang_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _send(send: Send, answer: Answer, *, head: bool) -> None:
-    length = sum(map(len, answer.chunks))
-    headers = {"Content-Type": answer.media, "Content-Length": str(length), **answer.headers}
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
-    chunks = [] if head else answer.chunks
-    for chunk in chunks:
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})

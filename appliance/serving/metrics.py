@@ -18,6 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 MAX_KEYS = 64
+WORK = ("/embeddings", "/rerank", "/classify")
 _KEY = re.compile(r"[\w.-]{1,64}")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _TOKENS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 8192)
@@ -68,6 +69,16 @@ class Metrics:
                 return "other"
             self._keys.add(name)
         return name
+
+    def work(self) -> dict[str, tuple[int, float]]:
+        """Each route that does work: its requests so far, and their mean time in seconds."""
+        found = {}
+        for route in WORK:
+            value = self.registry.get_sample_value
+            count = value("infinity_request_seconds_count", {"route": route}) or 0.0
+            total = value("infinity_request_seconds_sum", {"route": route}) or 0.0
+            found[route] = (int(count), total / max(count, 1.0))
+        return found
 
     def page(self) -> bytes:
         """The text that Prometheus scrapes."""

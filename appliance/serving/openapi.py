@@ -26,6 +26,15 @@ _RETRY = {
         "schema": {"type": "integer", "minimum": 1},
     }
 }
+# What the API explorer offers to send.
+_EXAMPLES: dict[str, Schema] = {
+    "embeddings": {"input": ["A first document.", "A second one."]},
+    "rerank": {
+        "query": "What is the capital of France?",
+        "documents": ["Berlin is a city in Germany.", "Paris is the capital of France."],
+    },
+    "classify": {"input": ["I like it."]},
+}
 _TRUNCATED = {
     "X-Truncated-Inputs": {
         "description": "How many inputs were longer than the model's window and were cut.",
@@ -73,13 +82,13 @@ def _tasks(catalog: Catalog) -> Schema:
     paths: Schema = {}
     if able := catalog.able("embed"):
         request = schemas.embedding_request(_model(able, catalog), catalog.sizes)
-        paths["/embeddings"] = _work("embeddings", "Embed texts", request, schemas.EMBEDDINGS)
+        paths["/embeddings"] = _work("embeddings", "Embed texts", request, schemas.EMBEDDINGS, able)
     if able := catalog.able("rerank"):
         request = schemas.rerank_request(_model(able, catalog))
-        paths["/rerank"] = _work("rerank", "Rank documents", request, schemas.RANKED)
+        paths["/rerank"] = _work("rerank", "Rank documents", request, schemas.RANKED, able)
     if able := catalog.able("classify"):
         request = schemas.classify_request(_model(able, catalog))
-        paths["/classify"] = _work("classify", "Classify texts", request, schemas.CLASSES)
+        paths["/classify"] = _work("classify", "Classify texts", request, schemas.CLASSES, able)
     return paths
 
 
@@ -105,8 +114,9 @@ def _refusals(*statuses: str) -> Schema:
     }
 
 
-def _work(name: str, summary: str, request: Schema, answer: Schema) -> Schema:
-    content = {"application/json": {"schema": request}}
+def _work(name: str, summary: str, request: Schema, answer: Schema, able: Sequence[str]) -> Schema:
+    example = {"model": able[0], **_EXAMPLES[name]}
+    content = {"application/json": {"schema": request, "example": example}}
     return {
         "post": {
             "operationId": name,

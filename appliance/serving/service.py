@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from typing import Any
 
@@ -19,6 +20,7 @@ from appliance.serving.metrics import Metrics
 from appliance.serving.notify import notify
 from appliance.serving.openai import Api
 from appliance.serving.passes import Passes
+from appliance.serving.site import Site
 from appliance.serving.watchdog import Health, watch
 
 HOST = "127.0.0.1"
@@ -57,11 +59,12 @@ class Parts:
         # the handler that models.py does without.
         self.infinity = create_server(engine_args_list=[], redirect_slash="", url_prefix="")
         # FastAPI's documented way to replace its document; the sizes are known after a canary.
-        vars(self.infinity)["openapi"] = lambda: openapi.document(
-            self.infinity.version, self.catalog
-        )
+        version = self.infinity.version
+        document = functools.partial(openapi.document, version, self.catalog)
+        vars(self.infinity)["openapi"] = document
         api = Api(self.catalog, self.admission, self.metrics)
-        self.app = Gateway(self.infinity, api, self.admission, self.health, self.metrics)
+        site = Site(version, self.catalog, self.health, self.metrics, document)
+        self.app = Gateway(self.infinity, api, self.admission, self.health, self.metrics, site=site)
 
     def _gauges(self) -> None:
         waiting, metrics = self.admission, self.metrics

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -154,6 +157,24 @@ def test_while_nobody_listens_the_api_is_503_and_nginx_alive(lonely_gate: Gate) 
         assert ready.status == 503
         assert ready.json() == {"status": "loading"}
         assert int(ready.header("Retry-After")) > 0
+
+
+def test_while_nobody_listens_a_browser_gets_a_page_that_tries_again(lonely_gate: Gate) -> None:
+    accept = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+    for path in ("/", "/docs"):
+        answer = lonely_gate.get(path, bearer(), accept)
+        assert answer.status == 503
+        assert answer.header("Content-Type") == "text/html; charset=utf-8"
+        assert int(answer.header("Retry-After")) > 0
+        page = answer.body.decode()
+        assert '<meta http-equiv="refresh"' in page
+        [style] = re.findall("<style>(.+?)</style>", page)
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        policy = answer.header("Content-Security-Policy")
+        assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'; ")
+    assert lonely_gate.get("/", accept).status == 401
+    posted = lonely_gate.post("/embeddings", bearer(), accept)
+    assert error_of(posted)["code"] == "service_unavailable"
 
 
 def test_the_server_is_found_again_as_soon_as_it_listens(lonely_gate: Gate, tmp_path: Path) -> None:
