@@ -94,10 +94,12 @@ def piped() -> str:
 def report(gate: Gate, generated: str, *, show: bool) -> None:
     """Where the password is; a generated one that is written nowhere is printed."""
     written = gate.paths.credentials.exists()
-    if generated and (show or not written):
+    printed = bool(generated) and (show or not written)
+    if printed:
         print(generated)
     where = f" It is in {gate.paths.credentials}." if written else ""
-    print(f"The password of {identity.USERNAME} has changed.{where}", file=sys.stderr)
+    said = f"The password of {identity.USERNAME} has changed.{where}"
+    print(said, file=sys.stderr if printed else sys.stdout)
 
 
 if __name__ == "__main__":

@@ -77,8 +77,23 @@ def test_name_of_step_9_is_served_and_key_and_login_stay(other: Machine) -> None
     assert probe.serves(other) == before, "without the file the metadata's name is served again"
 
 
+def step_12(number: int) -> Block:
+    blocks = {block.number: block for block in BLOCKS if block.step == 12}
+    assert sorted(blocks) == [1, 2, 3, 4], "the commands for keys and password, then both by hand"
+    return blocks[number]
+
+
+def test_commands_of_step_12_print_what_the_guide_shows(other: Machine) -> None:
+    before = probe.serves(other)
+    for number in (1, 2):
+        check(other, step_12(number), probe.ssh(other, step_12(number).code))
+    after = probe.serves(other)
+    assert after.api_key == before.api_key
+    assert after.password != before.password
+
+
 def test_key_of_step_12_replaces_the_old_one(other: Machine) -> None:
-    (block, _) = [block for block in BLOCKS if block.step == 12]
+    block = step_12(3)
     kept = other.exec(["cat", "/etc/nginx/infinity-apikey.map"]).stdout
     old = probe.serves(other)
     done = probe.ssh(other, block.code)
@@ -93,7 +108,7 @@ def test_key_of_step_12_replaces_the_old_one(other: Machine) -> None:
 
 
 def test_password_of_step_12_replaces_the_old_one(other: Machine) -> None:
-    (_, block) = [block for block in BLOCKS if block.step == 12]
+    block = step_12(4)
     kept = other.exec(["cat", "/etc/nginx/.infinity.htpasswd"]).stdout
     old = probe.serves(other)
     done = probe.ssh(other, block.code, NEW_PASSWORD + "\n")
