@@ -58,7 +58,7 @@ def cached(hub: Path) -> Iterator[Cached]:
 def _refs(model: Path) -> Iterator[tuple[str, str]]:
     for path in sorted((model / "refs").rglob("*")):
         if path.is_file():
-            yield str(path.relative_to(model / "refs")), path.read_text("ascii").strip()
+            yield str(path.relative_to(model / "refs")), path.read_text("utf-8", "replace").strip()
 
 
 def lay_in(building: Path, hub: Path, repo: str, commit: str, ref: str) -> None:

@@ -68,6 +68,8 @@ def download(model: ModelSource, settings: ServingConfig) -> None:
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
+    from requests.exceptions import ConnectionError as Unreachable  # noqa: PLC0415
+    from requests.exceptions import Timeout  # noqa: PLC0415
 
     try:
         _download(model, settings)
@@ -79,14 +81,16 @@ def download(model: ModelSource, settings: ServingConfig) -> None:
             f"Accept them on huggingface.co and set HF_TOKEN in {ENV_FILE}, or choose another.",
         ) from error
     except LocalEntryNotFoundError as error:  # an EntryNotFoundError that means: no connection
-        raise _undone(model, error) from error
+        raise _undone(model, _first_line(error)) from error
     except (RepositoryNotFoundError, RevisionNotFoundError, EntryNotFoundError) as error:
         wanted = f"{model.repo}@{model.revision}" if model.revision else model.repo
         raise ApplianceError(
             f"There is no model {wanted} on the hub.", f"Check the MODEL line in {ENV_FILE}."
         ) from error
+    except (Unreachable, Timeout) as error:
+        raise _undone(model, "the model hub cannot be reached.") from error
     except Exception as error:
-        raise _undone(model, error) from error
+        raise _undone(model, _first_line(error)) from error
 
 
 def _download(model: ModelSource, settings: ServingConfig) -> None:
@@ -135,9 +139,9 @@ def _check_room(model: ModelSource, size: int, hub: Path) -> None:
         )
 
 
-def _undone(model: ModelSource, error: Exception) -> ApplianceError:
+def _undone(model: ModelSource, why: str) -> ApplianceError:
     return ApplianceError(
-        f"The model {model.repo} could not be downloaded: {_first_line(error)}",
+        f"The model {model.repo} could not be downloaded: {why}",
         "Check outbound HTTPS to huggingface.co and the free space of the disk (`df -h`), "
         "then `systemctl restart infinity.service`.",
     )
