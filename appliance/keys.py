@@ -67,6 +67,11 @@ def unread(text: str) -> int:
     return sum(1 for entry in _entries(text) if _is_open(entry) and not _bearer(entry))
 
 
+def words(text: str) -> Iterator[tuple[str, ...]]:
+    """Every entry as nginx reads it, whatever it does: a pattern or a key, and its value."""
+    return (entry.words for entry in _entries(text))
+
+
 def line(name: str, token: str, until: dt.datetime | None = None) -> str:
     """A line of the map, with its line end."""
     quoted = name.replace("\\", r"\\").replace('"', r"\"")

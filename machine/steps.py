@@ -62,7 +62,7 @@ def model_step(chosen: Model) -> Step:
 
 def appliance_step() -> Step:
     """Our own files, and then the cleaning that any image gets."""
-    ours = ("appliance", "firstboot", "templates", "systemd", "nginx", "packer/files")
+    ours = ("appliance", "firstboot", "templates", "systemd", "nginx", "packer/files", "docs")
     clean = PACKER / "clean.sh"
     return Step(
         "appliance",

@@ -21,6 +21,9 @@ copy_configuration() {
     cp -r "$REPO/nginx/." /etc/nginx/
     rm -f /etc/nginx/local.conf /etc/nginx/sites-enabled/default
     cp -r "$REPO/packer/files/." /
+    # The guide that units and the login message refer to, and what programs read about us.
+    install -d /usr/share/doc/infinity-appliance
+    cp "$REPO"/docs/* /usr/share/doc/infinity-appliance/
 }
 
 # Each command module becomes infinity-NAME on the operator's path.
