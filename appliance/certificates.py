@@ -6,6 +6,7 @@ import datetime as dt
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from appliance.activate import NewFile, activated
 from appliance.apply import apply
@@ -14,6 +15,9 @@ from appliance.gate import Gate
 from appliance.glance import in_order, look
 from appliance.paths import Paths
 from appliance.settings import Settings
+
+if TYPE_CHECKING:  # it reads certificates in full, which takes long to import
+    from appliance.chain import Pair
 
 
 def fitting(settings: Settings, gate: Gate, now: dt.datetime) -> list[NewFile]:
@@ -56,6 +60,25 @@ def own(settings: Settings, gate: Gate, now: dt.datetime, key: bytes = b"") -> l
     if present and tls.is_own(present, key):
         files.append(NewFile(paths.earlier_certificate, present, 0o600, gate.secret_owner))
     return files
+
+
+def ours_again(settings: Settings, gate: Gate, now: dt.datetime) -> list[NewFile]:
+    """What to write so that the certificate is ours, whoever's it is now."""
+    from appliance import tls  # noqa: PLC0415 - as above
+
+    paths = gate.paths
+    present, key = read(paths.certificate), read(paths.certificate_key)
+    if not paths.certificate.is_symlink() and (not present or tls.is_own(present, key)):
+        return fitting(settings, gate, now)
+    return own(settings, gate, now)  # with a new key: the operator's is the operator's
+
+
+def operators(pair: Pair, gate: Gate) -> list[NewFile]:
+    """The operator's pair in place of what is there."""
+    return [
+        NewFile(gate.paths.certificate_key, pair.key, 0o600, gate.secret_owner),
+        NewFile(gate.paths.certificate, pair.chain, 0o644, gate.secret_owner),
+    ]
 
 
 def looks_due(paths: Paths, now: dt.datetime) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -67,6 +68,22 @@ def remove(path: Path) -> None:
         raise ApplianceError(
             f"{path} could not be removed: {error.strerror}.", "Check the folder's permissions."
         ) from error
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a folder with all that is in it, or do nothing when it is not there."""
+    if path.is_symlink():
+        return remove(path)
+    try:
+        shutil.rmtree(path)
+        sync_directory(path.parent)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ApplianceError(
+            f"{path} could not be removed: {error.strerror}.", "Check the folder's permissions."
+        ) from error
+    return None
 
 
 def remove_temporaries(path: Path) -> None:

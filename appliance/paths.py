@@ -35,6 +35,16 @@ class Paths:
         return self.state / "earlier.crt"
 
     @property
+    def letsencrypt(self) -> Path:
+        """The folder of certbot; it holds private keys."""
+        return self.root / "etc/letsencrypt"
+
+    @property
+    def acme_webroot(self) -> Path:
+        """Where certbot lays the answer to a challenge, which nginx shows on port 80."""
+        return self.root / "var/lib/infinity-acme"
+
+    @property
     def nginx(self) -> Path:
         """The folder of nginx.conf; nginx resolves relative paths from here."""
         return self.root / "etc/nginx"
@@ -115,6 +125,11 @@ class Paths:
     def previous_venv(self) -> Path:
         """What the last upgrade replaced: a link beside the present one."""
         return self.root / "opt/infinity/venv-previous"
+
+    @property
+    def order_lock(self) -> Path:
+        """Held while a certificate is being ordered, which may take minutes."""
+        return self.root / "run/infinity-acme.lock"
 
     @property
     def machine_id(self) -> Path:

@@ -14,7 +14,7 @@ from appliance.apply import apply
 from appliance.certificates import read
 from appliance.errors import ApplianceError
 from appliance.facts import Facts
-from appliance.files import remove, write_atomic
+from appliance.files import remove, remove_tree, write_atomic
 from appliance.gate import Gate
 from appliance.identity import Identity
 from appliance.paths import Paths
@@ -81,6 +81,9 @@ def forget_identity(paths: Paths) -> None:
     """Nothing of it may live on in another instance."""
     for path in identity_files(paths):
         remove(path)
+    for folder in ("accounts", "archive", "csr", "keys", "live", "renewal"):
+        # Keys of certificates and of the account that ordered them.
+        remove_tree(paths.letsencrypt / folder)
 
 
 def renew_machine_id(paths: Paths) -> None:

@@ -29,7 +29,8 @@ remove_keys() {
     rm -f /etc/ssl/private/* /etc/ssl/certs/ssl-cert-snakeoil.pem
     rm -f /etc/ssl/infinity/* /etc/nginx/infinity-apikey.map /etc/nginx/.infinity.htpasswd \
         /etc/nginx/infinity-site.conf /root/infinity-credentials.txt /etc/cloudimg/infinity-hostname
-    rm -rf /var/lib/infinity-appliance/*
+    rm -rf /var/lib/infinity-appliance/* /var/lib/infinity-acme/*
+    rm -rf /etc/letsencrypt/{accounts,archive,csr,keys,live,renewal}
 }
 
 # systemd makes a new machine-id from an empty file. It is left empty and not "uninitialized":
