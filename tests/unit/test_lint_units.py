@@ -12,6 +12,7 @@ from appliance.run import run
 
 PROGRAMS = (
     "bin/sh",
+    "bin/systemctl",
     "opt/infinity/venv/bin/python",
     "opt/infinity/appliance/venv/bin/python",
     "usr/sbin/nginx",
