@@ -15,7 +15,14 @@ from appliance.run import run
 from machine import cache
 from machine.layers import ALONE_WITH_CHILDREN, Stack, add, put
 from machine.model import model
-from machine.steps import appliance_step, model_step, packages_step, python_step
+from machine.steps import (
+    appliance_step,
+    model_step,
+    packages_step,
+    python_step,
+    record_step,
+    sbom_step,
+)
 
 PYTHONS = {"bookworm": "3.11", "trixie": "3.13", "noble": "3.12"}
 COMPONENTS = {"noble": "main,universe"}
@@ -63,8 +70,10 @@ def build(suite: str | None = None) -> Image:
         steps = [
             packages_step(chosen),
             python_step(PYTHONS[chosen]),
+            sbom_step(PYTHONS[chosen]),
             model_step(chosen_model),
             appliance_step(),
+            record_step(),
         ]
         stack = functools.reduce(add, steps, base(chosen))
         cache.progress("all", started)

@@ -21,6 +21,8 @@ ENTER = Path(__file__).resolve().parent / "enter-layer.sh"
 # Where the build's own folders appear inside. nspawn puts a fresh file system on /run, so
 # not even the empty folders they are mounted on end up in the image.
 INSIDE = Path("/run/build")
+# What nspawn says at its end of a folder of its own, whatever the command said.
+NSPAWN_NOISE = "Attempted to remove disk file system"
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def _run_inside(into: Path, below: Stack, step: Step, command: tuple[str, ...]) 
         env={**os.environ, "SYSTEMD_NSPAWN_LOCK": "0"},
     )
     if done.returncode != 0:
-        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        lines = log.read_text(errors="replace").splitlines()
+        said = [line for line in lines if line.strip() and not line.startswith(NSPAWN_NOISE)]
         last = said[-1] if said else done.stderr.strip() or "it printed nothing"
         raise ApplianceError(
             f"The build step {step.name} failed with status {done.returncode}: {last}",

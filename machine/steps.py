@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from appliance.errors import ApplianceError
+from appliance.run import run
 from machine import cache, wheels
 from machine.layers import INSIDE, Step
 from machine.model import Model
@@ -45,6 +47,21 @@ def python_step(python: str) -> Step:
     )
 
 
+def sbom_step(python: str) -> Step:
+    """Bills of materials of what the layers below have installed."""
+    return Step(
+        "sbom",
+        inputs=(
+            *_scripts("25-sbom"),
+            cache.digest_files(PACKER / "sbom_system.py"),
+            wheels.lock_file("sbom", python).read_text(),
+        ),
+        commands=(_provision("25-sbom"),),
+        environment={"WHEELHOUSE": f"{INSIDE / 'wheels'}"},
+        binds={"repo": cache.REPO, "wheels/sbom": wheels.locked("sbom", python)},
+    )
+
+
 def model_step(chosen: Model) -> Step:
     """The model, checked once more on its way in."""
     inputs = (chosen.manifest, PACKER / "model_store.py", PACKER / "infinity.env")
@@ -73,6 +90,33 @@ def appliance_step() -> Step:
         commands=(_provision("40-appliance"), (f"{INSIDE}/repo/packer/clean.sh",)),
         binds={"repo": cache.REPO},
     )
+
+
+def record_step() -> Step:
+    """The manifest; a layer of its own, because it changes with each commit."""
+    commit = current_commit()
+    return Step(
+        "record",
+        inputs=(
+            *_scripts("90-record"),
+            cache.digest_files(PACKER / "record.py", cache.REPO / "pyproject.toml"),
+            commit,
+        ),
+        commands=(_provision("90-record"),),
+        environment={"COMMIT": commit},
+        binds={"repo": cache.REPO},
+    )
+
+
+def current_commit() -> str:
+    """What the checkout is at, with a + when its files are others; "unknown" without git."""
+    git = ("git", "-c", "safe.directory=*", "-C", cache.REPO)
+    try:
+        commit = run([*git, "rev-parse", "HEAD"]).stdout.strip()
+        changed = run([*git, "status", "--porcelain", "--untracked-files=no"]).stdout
+    except ApplianceError:
+        return "unknown"
+    return f"{commit}+" if changed.strip() else commit
 
 
 def _scripts(name: str) -> tuple[str, ...]:
