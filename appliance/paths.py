@@ -73,6 +73,24 @@ class Paths:
         return self.root / "etc/cloudimg/infinity-login-off"
 
     @property
+    def fleet_env(self) -> Path:
+        """Names the secrets in AWS Secrets Manager that this instance shares; from user data."""
+        return self.root / "etc/infinity/fleet.env"
+
+    @property
+    def fleet(self) -> Path:
+        """What nginx reads of the shared secrets, in memory: no copy of the disk has it."""
+        return self.root / "run/infinity-fleet"
+
+    @property
+    def fleet_api_key_map(self) -> Path:
+        return self.fleet / "apikey.map"
+
+    @property
+    def fleet_htpasswd(self) -> Path:
+        return self.fleet / "htpasswd"
+
+    @property
     def server_env(self) -> Path:
         return self.root / "etc/infinity/infinity.env"
 

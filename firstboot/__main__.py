@@ -42,6 +42,7 @@ def boot(gate: Gate, imds: Imds, ports: Ports) -> str:
         stamp = steps.recognise(known, paths)
         previous = settings.load(paths)
         wanted = settings.choose(known, paths, ports, ipv6=has_ipv6(), previous=previous)
+        steps.join_fleet(wanted, gate)
         if steps.nothing_to_do(stamp, wanted, previous, paths):
             steps.renew_certificate(wanted, gate, now())
             gate.test()

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from appliance import certificates, identity, login, render
+from appliance import certificates, fleet, identity, login, render
 from appliance.activate import NewFile, remove_leftovers
 from appliance.apply import apply
 from appliance.certificates import read
@@ -92,6 +92,17 @@ def renew_machine_id(paths: Paths) -> None:
     if paths.root == Path("/"):
         # journald would go on under the old id until a reboot, where journalctl no longer looks.
         run(["systemctl", "try-restart", "systemd-journald.service"], check=False)
+
+
+def join_fleet(settings: Settings, gate: Gate) -> None:
+    """One of a fleet serves with the fleet's secrets, and its credentials file holds none."""
+    paths = gate.paths
+    if not fleet.configured(paths).shared:
+        return
+    fleet.link(paths)
+    text = render.credentials(settings, Identity(api_key="", password=""))
+    if read(paths.credentials).decode() != text:
+        write_atomic(paths.credentials, text, 0o600, gate.secret_owner)
 
 
 def ensure_credentials(settings: Settings, gate: Gate) -> Identity:

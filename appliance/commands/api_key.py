@@ -12,7 +12,7 @@ import json
 import re
 import sys
 
-from appliance import command, identity, keyring, keys
+from appliance import command, fleet, identity, keyring, keys
 from appliance.gate import Gate
 
 LONGEST_GRACE = dt.timedelta(days=90)
@@ -52,6 +52,7 @@ def arguments() -> argparse.ArgumentParser:
 def act(options: argparse.Namespace, gate: Gate) -> None:
     if options.verb == "list":
         return show(gate, as_json=options.json)
+    fleet.refuse_by_hand(gate.paths)
     with command.changing(gate) as known:
         if options.verb == "add":
             print(keyring.add(options.name, known, gate))

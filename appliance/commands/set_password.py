@@ -10,7 +10,7 @@ import argparse
 import getpass
 import sys
 
-from appliance import command, identity, login
+from appliance import command, fleet, identity, login
 from appliance.command import UsageError
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
@@ -41,6 +41,7 @@ def act(options: argparse.Namespace, gate: Gate) -> None:
     generated = options.generate or options.enable
     if options.show and not generated:
         raise UsageError("--show goes with --generate or --enable.", "See --help.")
+    fleet.refuse_by_hand(gate.paths)
     if options.disable:
         return disable(gate)
     password = identity.new_password() if generated else asked()
