@@ -10,7 +10,7 @@ import os
 import sys
 
 from appliance.errors import ApplianceError
-from appliance.serving import config, process
+from appliance.serving import config, deferred, process
 from appliance.serving.encoder_environment import ENVIRONMENT
 
 
@@ -33,10 +33,12 @@ def prepare_environment() -> None:
 
 def main() -> int:
     process.set_name("infinity_emb")
+    process.use_one_heap()
     prepare_environment()
     settings = config.from_environment(os.environ)
     for model in settings.models:
         settings.snapshot(model)
+    deferred.defer()
     # Seconds of imports, after what can be refused without them.
     from appliance.serving import service  # noqa: PLC0415
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import uvicorn
+import uvloop
 from infinity_emb import create_server
 
 from appliance.serving import loading, openapi, process
@@ -35,7 +36,8 @@ def run(settings: ServingConfig) -> int:
     """Serve until told to stop; 0, or 1 when the model failed."""
     logging.basicConfig(level="INFO", format="%(levelname)s %(name)s: %(message)s", force=True)
     torch.set_num_threads(process.physical_cores())
-    return asyncio.run(_serve(settings))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(settings))
 
 
 class Parts:
@@ -52,6 +54,7 @@ class Parts:
             loading.load(settings, source, self.passes, self.metrics, self.health.suspect)
             for source in settings.models
         ]
+        process.give_back_memory()  # the stock encoders', and what their file was read into
         self.catalog = Catalog(models, settings.aliases)
         self.admission = Admission(lambda: self.passes.rate)
         self._gauges()
