@@ -120,6 +120,7 @@ def _work(name: str, summary: str, request: Schema, answer: Schema, able: Sequen
     return {
         "post": {
             "operationId": name,
+            "tags": ["Texts"],
             "summary": summary,
             "requestBody": {"required": True, "content": content},
             "responses": {"200": _json("Done.", answer, _TRUNCATED), **_refusals(*_REFUSALS)},
@@ -129,7 +130,12 @@ def _work(name: str, summary: str, request: Schema, answer: Schema, able: Sequen
 
 def _read(name: str, summary: str, answer: Schema) -> Schema:
     responses = {"200": _json(summary, answer), **_refusals("401", "429", "503")}
-    return {"operationId": name, "summary": summary, "responses": responses}
+    return {
+        "operationId": name,
+        "tags": ["Instance"],
+        "summary": summary,
+        "responses": responses,
+    }
 
 
 def _named(names: Sequence[str]) -> Schema:
@@ -144,6 +150,7 @@ def _metrics() -> Schema:
     text = {"description": "Prometheus metrics.", "content": {"text/plain": {}}}
     return {
         "operationId": "metrics",
+        "tags": ["Instance"],
         "summary": "Prometheus metrics",
         "responses": {"200": text, **_refusals("401")},
     }

@@ -20,14 +20,6 @@ CHANGING = {9, 12}  # steps that change what the machine serves
 READING = [block for block in BLOCKS if block.language == "console" and block.step not in CHANGING]
 NEW_PASSWORD = "a-password-of-the-operators"
 
-# Stands in for DNS, which does not know the machine's name.
-RESOLVER = """
-import socket
-known = socket.getaddrinfo
-socket.getaddrinfo = lambda host, *rest, **named: known(
-    {address!r} if host in ({host!r}, {host!r}.encode()) else host, *rest, **named)
-"""
-
 
 def check(machine: Machine, block: Block, done: Completed) -> None:
     assert block.expected is not None
@@ -57,7 +49,7 @@ def test_client_of_step_8_embeds_over_tls(shared: Machine, tmp_path: Path) -> No
         .replace("<your INFINITY_API_KEY>", mine.api_key)
         .replace(guide.DOCUMENTED_MODEL, mine.model)
     )
-    resolver = RESOLVER.format(host=mine.host, address=shared.address)
+    resolver = guide.RESOLVER.format(host=mine.host, address=shared.address)
     (tmp_path / "client.py").write_text(f"{resolver}\n{filled}\n")
     done = run([sys.executable, "client.py"], cwd=tmp_path, check=False, timeout=120)
     check(shared, block, done)

@@ -52,7 +52,8 @@ class Plot {
 
   add(value) {
     this.values = [...this.values.slice(1), value];
-    const most = Math.max(...this.values.map((one) => one ?? 0));
+    const seen = this.values.filter((one) => one !== null);
+    const most = seen.length ? Math.max(...seen) : null;
     this.now.textContent = this.say(value);
     this.top.textContent = `highest ${this.say(most)}`;
     this.drawing.setAttribute(
