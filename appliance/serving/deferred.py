@@ -99,9 +99,7 @@ class Deferring(MetaPathFinder, Loader):
                 del sys.modules[name]
 
     def _root(self, fullname: str) -> str | None:
-        return next(
-            (n for n in self._names if fullname == n or fullname.startswith(f"{n}.")), None
-        )
+        return next((n for n in self._names if fullname == n or fullname.startswith(f"{n}.")), None)
 
 
 def defer() -> None:

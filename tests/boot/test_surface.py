@@ -189,3 +189,9 @@ def test_gate_that_a_change_opened_stops_nginx(shared: Machine) -> None:
         shared.exec(["tee", snippet], kept)
         shared.exec(["systemctl", "restart", "nginx"])
     probe.serves(shared)
+
+
+def test_no_job_of_the_boot_is_dropped_for_a_cycle(shared: Machine) -> None:
+    verified = shared.exec("systemd-analyze verify --man=no multi-user.target 2>&1", check=False)
+    cycles = [line for line in verified.stdout.splitlines() if "cycle" in line]
+    assert cycles == []

@@ -18,7 +18,10 @@ PROGRAMS = (
     "usr/sbin/nginx",
     "sbin/start-stop-daemon",
 )
-TARGETS = ("sysinit", "basic", "shutdown", "network-online", "remote-fs", "nss-lookup", "sockets")
+TARGETS = ("sysinit", "shutdown", "network-online", "remote-fs", "nss-lookup")
+EARLY = ("sockets", "paths", "timers")  # basic.target waits for them, and services for it
+
+PRESET = REPO / "systemd/system-preset/50-infinity.preset"
 
 # The distributions' nginx.service, as far as ordering and start go.
 NGINX = """[Unit]
@@ -58,12 +61,24 @@ def root(tmp_path: Path) -> Path:
         program.chmod(0o755)
     for name in TARGETS:
         (units / f"{name}.target").write_text("[Unit]\nDefaultDependencies=no\n")
+    enabled = [line.split()[1] for line in PRESET.read_text().splitlines() if line[0] == "e"]
+    for name in EARLY:
+        wanted = [unit for unit in enabled if unit.endswith(f".{name.removesuffix('s')}")]
+        (units / f"{name}.target").write_text(
+            f"[Unit]\nDefaultDependencies=no\nWants={' '.join(wanted)}\n"
+        )
+    early = " ".join(f"{name}.target" for name in EARLY)
+    (units / "basic.target").write_text(
+        f"[Unit]\nRequires=sysinit.target\nWants={early}\nAfter=sysinit.target {early}\n"
+    )
     (units / "nginx.service").write_text(NGINX)
     for name in ("cloud-init", "cloud-init-network"):
         (units / f"{name}.service").write_text(CLOUD_INIT)
     (units / "cloud-init.target").write_text(CLOUD_INIT_TARGET)
-    wanted = "infinity-firstboot.service infinity.service nginx.service cloud-init.target"
-    (units / "multi-user.target").write_text(f"[Unit]\nAfter=basic.target\nWants={wanted}\n")
+    wanted = " ".join([*enabled, "cloud-init.target"])
+    (units / "multi-user.target").write_text(
+        f"[Unit]\nRequires=basic.target\nAfter=basic.target\nWants={wanted}\n"
+    )
     return tmp_path
 
 
@@ -78,7 +93,8 @@ def complaints(root: Path) -> list[str]:
 
 
 def test_systemd_has_nothing_to_say(root: Path) -> None:
-    assert complaints(root) == []
+    said = complaints(root)
+    assert said == [], "\n".join(said)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +110,12 @@ def test_systemd_has_nothing_to_say(root: Path) -> None:
             "cycle",
         ),
         ("nginx.service.d/10-infinity.conf", "Restart=", "Restrt=", "Restrt"),
+        (
+            "infinity-restore.path",
+            "[Path]",
+            "After=infinity-firstboot.service\n[Path]",
+            "cycle",
+        ),
     ],
 )
 def test_a_mistake_in_a_unit_is_noticed(
