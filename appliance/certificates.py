@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from appliance.activate import NewFile, activated
+from appliance.activate import NewFile
 from appliance.apply import apply
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
@@ -107,8 +107,9 @@ def put(files: list[NewFile], settings: Settings, gate: Gate) -> None:
     (new,) = certificate
     apply([*others, replace(new, data=bytes_of(new) + old)], settings, gate)
     # The change stands. A superfluous certificate does no harm until the next one.
-    with suppress(ApplianceError), activated([new], gate):
-        pass
+    with suppress(ApplianceError, OSError):
+        new.write()
+        gate.tell()
 
 
 def bytes_of(file: NewFile) -> bytes:

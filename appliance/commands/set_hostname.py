@@ -121,7 +121,8 @@ def show(gate: Gate, *, as_json: bool) -> None:
         print(
             f"Warning: the certificate is yours and does not cover {', '.join(missing)}: clients "
             "will refuse it. `infinity-set-certificate --cert FILE --key FILE` takes another one, "
-            "`infinity-set-certificate --self-signed` has this instance make one.",
+            "`infinity-set-certificate --self-signed` has this instance make one; `--acme EMAIL` "
+            "beside the names orders one.",
             file=sys.stderr,
         )
 

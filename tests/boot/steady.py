@@ -46,8 +46,9 @@ def steady(
 ) -> Iterator[Calls]:
     """Call the machine ``rate`` times a second until the body of the ``with`` is over.
 
-    Two clients share the rate: one connects anew for each call and trusts what the certificate's
-    file holds at that moment, the other keeps its connection. Both check the name.
+    Two clients share the rate: one connects anew for each call, the other keeps its connection
+    and connects again where nginx ends it. Both check the name, and trust what the certificate's
+    file holds when they call (the other one also what it held before).
 
     Args:
         machine: whom to call; it must be ready.
@@ -78,14 +79,19 @@ def steady(
         return None if answer.status_code in answers else f"{answer.status_code} {answer.text}"
 
     def anew() -> str | None:
-        with _client(machine) as client:
+        with _client(_trusting(machine)) as client:
             return call(client)
 
-    calls, over = Calls(), threading.Event()
-    with _client(machine) as kept:
+    calls, over, context = Calls(), threading.Event(), _trusting(machine)
+    with _client(context) as client:
+
+        def kept() -> str | None:
+            context.load_verify_locations(cadata=_certificate(machine))
+            return call(client)
+
         clients: dict[str, Callable[[], str | None]] = {
             "a new connection": anew,
-            "a kept connection": lambda: call(kept),
+            "a kept connection": kept,
         }
         threads = [
             threading.Thread(target=_go_on, args=(who, ask, calls, over, len(clients) / rate))
@@ -110,8 +116,15 @@ def _go_on(
         calls.note(who, ask())
 
 
-def _client(machine: Machine) -> httpx.Client:
-    """One that trusts what the machine's certificate file holds now."""
-    file = machine.root / probe.PATHS.certificate.relative_to("/")
-    context = ssl.create_default_context(cadata=file.read_text("ascii"))
+def _certificate(machine: Machine) -> str:
+    return (machine.root / probe.PATHS.certificate.relative_to("/")).read_text("ascii")
+
+
+def _trusting(machine: Machine) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=_certificate(machine))
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not hold the root
+    return context
+
+
+def _client(context: ssl.SSLContext) -> httpx.Client:
     return httpx.Client(verify=context, timeout=TIMEOUT, trust_env=False)
