@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import guide
@@ -55,18 +56,45 @@ def test_client_of_step_8_embeds_over_tls(shared: Machine, tmp_path: Path) -> No
     check(shared, block, done)
 
 
-def test_name_of_step_9_is_served_and_key_and_login_stay(other: Machine) -> None:
+def step_9(number: int) -> Block:
+    blocks = {block.number: block for block in BLOCKS if block.step == 9}
+    assert sorted(blocks) == [1, 2, 3], "name and certificate by command, the name by hand"
+    return blocks[number]
+
+
+@pytest.fixture
+def renamed(other: Machine) -> Iterator[Machine]:
+    """To serve another name; its own comes back, with everything else as it was."""
     before = probe.credentials(other)
-    (block,) = [block for block in BLOCKS if block.step == 9]
-    other.exec("mkdir -p /etc/cloudimg && rm -f /etc/cloudimg/infinity-hostname")
-    done = probe.ssh(other, block.code)
-    after = probe.serves(other)
-    other.exec(["rm", "/etc/cloudimg/infinity-hostname"])
+    yield other
+    other.exec("infinity-set-certificate --self-signed && rm -f /etc/cloudimg/infinity-hostname")
     other.exec(["systemctl", "restart", "infinity-firstboot.service", "nginx.service"])
+    assert probe.serves(other) == before, "without the file the metadata's name is served again"
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_name_of_step_9_is_served_and_key_and_login_stay(renamed: Machine, number: int) -> None:
+    before, block = probe.credentials(renamed), step_9(number)
+    done = probe.ssh(renamed, block.code)
+    after = probe.serves(renamed)
     assert block.expected is not None
     assert done.stdout == block.expected.text + "\n", done.stderr
+    assert after.host == "embeddings.example.com"
     assert (after.api_key, after.password) == (before.api_key, before.password)
-    assert probe.serves(other) == before, "without the file the metadata's name is served again"
+
+
+def test_certificate_of_step_9_is_shown(renamed: Machine) -> None:
+    host = probe.credentials(renamed).host
+    renamed.exec(
+        "openssl req -x509 -nodes -newkey rsa:2048 -days 9 -keyout privkey.pem -out fullchain.pem "
+        f"-subj /CN={host} -addext subjectAltName=DNS:{host} 2>/dev/null && chmod 600 privkey.pem",
+        user="ubuntu",
+    )
+    check(renamed, step_9(2), probe.ssh(renamed, step_9(2).code))
+    theirs = renamed.exec("cat ~ubuntu/fullchain.pem").stdout
+    assert renamed.exec(["cat", str(probe.PATHS.certificate)]).stdout == theirs
+    probe.serves(renamed)
+    renamed.exec("rm ~ubuntu/*.pem")
 
 
 def step_12(number: int) -> Block:
