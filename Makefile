@@ -6,7 +6,7 @@ MODE ?= auto
 # More arguments for pytest or the benchmark, such as ARGS="-k gate".
 ARGS ?=
 
-.PHONY: help run test test-unit lint audit bench build down clean locks
+.PHONY: help run test test-unit lint audit ami bench build down clean locks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -25,6 +25,9 @@ lint: ## linters only: ruff, mypy, shellcheck, systemd-analyze, nginx, gixy
 
 audit: ## strangers' scanners on a booted machine, as one table (ARGS="lynis": these rows only)
 	@exec $(PYTHON) -m machine audit -- $(ARGS)
+
+ami: ## an AMI of this commit in the AWS account of the environment, tried and written down
+	@exec $(PYTHON) -m machine ami -- build $(ARGS)
 
 bench: ## ours against stock Infinity in one run, as ratios
 	@exec $(PYTHON) -m machine bench -- $(ARGS)

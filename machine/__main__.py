@@ -9,6 +9,7 @@
     list                       the machines of this checkout
     run [--mode MODE]          what `make run` does: serve until Ctrl-C, then clear it away
     test | bench | audit [-- ARGS…]    what `make test`, `make bench` and `make audit` do
+    ami -- build | publish | …         python -m appliance.ami in the tests' environment
 
 up to logs take --name N; the default is "main". `down --all` removes all of this checkout's.
 """
@@ -66,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     verb("list", verbs.show_all)
     verb("run", verbs.run).add_argument("--mode", choices=MODES, default="auto")
     verb("test", verbs.test).add_argument("argv", nargs="*", metavar="ARGUMENT")
+    verb("ami", verbs.ami).add_argument("argv", nargs="*", metavar="ARGUMENT")
     verb("audit", verbs.audit).add_argument("argv", nargs="*", metavar="ROWS")
     verb("bench", verbs.bench).add_argument("argv", nargs="*", metavar="ARGUMENT")
     for name in ("up", "exec", "reboot", "stop", "down", "logs", "run"):

@@ -19,6 +19,8 @@ TOOLS = {
     "openssl": "openssl",
     "curl": "curl",
     "git": "git",
+    "packer": "packer",
+    "ssh": "openssh-client",
 }
 # What the tests of a booted machine call besides. Ubuntu has no package of that name, only a snap:
 # there any Chromium or Chrome on PATH will do.
@@ -51,6 +53,12 @@ def test(arguments: Sequence[str]) -> int:
 def bench(arguments: Sequence[str]) -> int:
     """Replace this process by the benchmark; does not return."""
     _become([str(host_venv("dev") / "bin/python"), "-m", "tests.bench", *arguments])
+    return 0
+
+
+def ami(arguments: Sequence[str]) -> int:
+    """Replace this process by the AMI's build or publication; does not return."""
+    _become([str(host_venv("dev") / "bin/python"), "-m", "appliance.ami", *arguments])
     return 0
 
 

@@ -96,5 +96,9 @@ def bench(options: argparse.Namespace) -> int:
     return checks.bench(options.argv)
 
 
+def ami(options: argparse.Namespace) -> int:
+    return checks.ami(options.argv)
+
+
 def audit(options: argparse.Namespace) -> int:
     return checks.audit(options.argv)

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import guide
 import probe
 import pytest
-from guide import Block
 
+from appliance.ami import guide
+from appliance.ami.guide import Block
 from appliance.run import Completed, run
 from machine.instance import Machine
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import guide
 import pytest
-from guide import Block, Expected
+
+from appliance.ami import guide
+from appliance.ami.guide import Block, Expected
 
 BLOCKS = guide.blocks(guide.GUIDE.read_text())
 MADE_UP = """
