@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import guide
 import probe
 import pytest
 from browser import Record, chromium, opened
 from playwright.sync_api import Browser, Page, expect
 
+from appliance.ami import guide
 from appliance.run import run
 from machine.instance import Machine
 
