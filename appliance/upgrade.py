@@ -26,6 +26,8 @@ VERSION = re.compile(r"[0-9]+(?:\.[0-9]+){0,4}(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?
 SPARE = 512 * 2**20  # bytes of the disk that an upgrade leaves free
 ALIKE = 0.999  # cosine of the vectors of one text
 NEAR = 0.01  # between scores of one pair, or of one label
+# What works in an environment ends with the command that is to judge it, however that ends.
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 _GPU = re.compile(r"(nvidia|triton|cuda)", re.IGNORECASE)
 
 
@@ -60,7 +62,7 @@ def copied(name: str, paths: Paths) -> Path:
         )
     if new.exists():
         raise ApplianceError(f"{new} exists.", "Roll back first, or name another version.")
-    run(["cp", "--archive", "--reflink=auto", old, new], timeout=None)
+    run([*ENDS_WITH_US, "cp", "--archive", "--reflink=auto", old, new], timeout=None)
     for script in (new / "bin").iterdir():
         if script.is_file() and not script.is_symlink():
             text = script.read_bytes()
@@ -80,6 +82,7 @@ def install(version: str, venv: Path, options: Sequence[str]) -> None:
         wanted = ["--force-reinstall", "--no-deps", wanted[0]]
     run(
         [
+            *ENDS_WITH_US,
             *(venv / "bin/python", "-I", "-m", "pip", "install", "--quiet", "--no-input"),
             *("--disable-pip-version-check", "--no-cache-dir", "--only-binary", ":all:"),
             *(*options, *wanted),
