@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import guide
 import probe
 import pytest
 import serving_model
 from steady import steady
 
 from appliance import carry
+from appliance.ami import guide
 from machine.inside import Finished
 from machine.instance import Machine
 
