@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import models, servers, texts
+from tests.bench import layer, models, servers, texts
 from tests.bench.measure import Loads, Runs, measure, medians
 from tests.bench.rows import Row, rows
 
@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="the four main loads, no soak")
     parser.add_argument("--soak", type=int, default=50_000, help="requests of the memory test")
+    parser.add_argument("--layer", action="store_true", help="only what the API layer costs")
     parser.add_argument("--dtype", action="append", default=[], help="also ours in this format")
     return parser.parse_args()
 
@@ -54,6 +55,10 @@ def main() -> int:
     model = models.MODELS[options.model]
     peak = float(_python("-m", "tests.bench.peak"))
     print(f"matrix-product peak: {peak / 1e9:.0f} GFLOP/s")
+    if options.layer:
+        found, runs = layer.measure(home, model, options.rounds)
+        write(options.out, found, runs, peak=peak, model=model.id)
+        return 0
     with ExitStack() as stack:
         running = [stack.enter_context(servers.stock(home, model))]
         running += [
