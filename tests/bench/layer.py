@@ -3,6 +3,8 @@
 The same client sends the same requests to both in turn. The share of a large request is the time
 that ours takes over an instant model, to the time of the same request with the real one: it
 counts HTTP, parsing, checks, tokens, queue and answer as the layer's, though any server has those.
+
+    make bench ARGS=--layer
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A real browser (Chromium, headless) on a machine's pages, and a record of all it asks for.
 
-It can resolve the machine's name and no other, so what a page asks of another host fails and is
-in the record.
+It runs in the network of the machine's router, from where nothing but the machine can be reached,
+and resolves the machine's name only: what a page asks of another host fails and is in the record.
+(On the host's own network it would also drop requests whenever another machine comes or goes.)
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -54,9 +56,12 @@ def chromium(machine: Machine) -> Iterator[Browser]:
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
         pytest.fail("The tests of the pages need Chromium: apt-get install chromium", pytrace=False)
-    with sync_playwright() as playwright:
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        started = Path(folder) / "chromium"
+        started.write_text(f'#!/bin/sh\nexec ip netns exec {machine.place.router} {program} "$@"\n')
+        started.chmod(0o700)
         browser = playwright.chromium.launch(
-            executable_path=program,
+            executable_path=started,
             chromium_sandbox=False,  # root has none, and the pages are ours
             args=[
                 f"--host-resolver-rules=MAP {host} {machine.address}, MAP * ~NOTFOUND",
