@@ -31,7 +31,9 @@ def fitting(settings: Settings, gate: Gate, now: dt.datetime) -> list[NewFile]:
     if present and not tls.is_own(present, key):
         return []  # the operator's: nginx's test says if it is broken
     if present and key and tls.is_for(present, settings.hosts) and not tls.is_due(present, now):
-        return []
+        alone = tls.first(present)  # ``put`` may have been cut off before its last step
+        made = NewFile(paths.certificate, alone, 0o644, gate.secret_owner)
+        return [] if present == alone else [made]
     return own(settings, gate, now, key)
 
 

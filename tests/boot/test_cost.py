@@ -16,6 +16,7 @@ pytestmark = pytest.mark.boot
 
 FIRST_BOOT = 1.5  # seconds of CPU
 LATER_BOOT = 0.3
+COMMAND = 1.0
 
 
 def restart(machine: Machine) -> float:
@@ -36,3 +37,14 @@ def test_boot_with_nothing_to_do_is_shorter(shared: Machine) -> None:
     took = [restart(shared) for _ in range(2)]
     assert min(took) <= LATER_BOOT, took
     assert probe.serves(shared) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["infinity-set-hostname a.test", "infinity-set-hostname --auto", "infinity-set-hostname",
+     "infinity-set-certificate --self-signed", "infinity-renew"],
+)  # fmt: skip
+def test_a_command_that_needs_no_model_is_short(fragile: Machine, command: str) -> None:
+    """CPU of the command and of what it starts; it waits for little else."""
+    timed = fragile.exec(f"TIMEFORMAT='%U %S'; time {command} >/dev/null")
+    assert sum(map(float, timed.stderr.split())) <= COMMAND, timed.stderr

@@ -262,3 +262,10 @@ def test_our_own_is_renewed_by_its_key(booted: Disk, days: int) -> None:
     booted.assert_whole()
     assert booted.secrets() == before
     assert not tls.is_due(booted.paths.certificate.read_bytes(), NOW)
+
+
+def test_what_a_cut_left_beside_our_certificate_goes(booted: Disk) -> None:
+    mine = booted.paths.certificate.read_bytes()
+    booted.paths.certificate.write_bytes(mine + issue(HOST).pem)
+    assert ran(booted, "renew").status == 0
+    assert booted.paths.certificate.read_bytes() == mine

@@ -210,6 +210,17 @@ def test_a_copy_of_the_disk_loses_the_link_and_not_what_it_leads_to(
     assert (tmp_path / "infinity.crt").read_bytes() == chain
 
 
+def test_a_copy_of_the_disk_loses_what_was_ordered_for_the_original(booted: Disk) -> None:
+    folder = booted.paths.letsencrypt
+    for name in ("accounts/ca/key.json", "archive/infinity/privkey1.pem", "renewal/infinity.conf",
+                 "renewal-hooks/deploy/infinity"):  # fmt: skip
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text("of the original")
+    booted.boot(metadata(SECOND))
+    assert [path.name for path in folder.iterdir()] == ["renewal-hooks"]
+    assert (folder / "renewal-hooks/deploy/infinity").exists()
+
+
 def test_a_link_in_the_way_of_a_secret_is_replaced_and_not_followed(
     disk: Disk, tmp_path: Path
 ) -> None:
