@@ -108,7 +108,7 @@ def _certificate(parts: Parts) -> Iterator[Problem]:
             yield Problem(f"there is no certificate to show{reason}", ours)
         return
     replace = "sudo infinity-set-certificate --cert FILE --key FILE"
-    mend = ours if found.maker == "instance" else replace
+    mend = "sudo infinity-renew" if found.maker == "instance" else replace
     if not found.key_matches:
         yield Problem("certificate and key do not belong together", mend)
     if found.days_left < 0:

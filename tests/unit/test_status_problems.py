@@ -83,10 +83,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "another model": (
         {"model": Model("owner/new", SERVED, "ready")}, "owner/new is configured", "restart",
     ),
-    "expired": (certificate(days_left=-1), "has expired", "firstboot"),
+    "expired": (certificate(days_left=-1), "has expired", "infinity-renew"),
     "expires": (certificate(days_left=3, maker="operator"), "in 3 days", "set-certificate"),
-    "other key": (certificate(key_matches=False), "do not belong together", "firstboot"),
-    "other name": (certificate(covers_host=False), "not for a.example.com", "firstboot"),
+    "other key": (
+        certificate(key_matches=False, maker="operator"),
+        "do not belong together", "set-certificate",
+    ),
+    "other name": (certificate(covers_host=False), "not for a.example.com", "infinity-renew"),
     "no certificate": ({"certificate": None}, "no certificate", "firstboot"),
     "nobody let in": (
         {"api_keys": ApiKeys(0, (), 0), "login": Login(enabled=False, users=())},
