@@ -57,7 +57,7 @@ class Asker:
         self._certificate = _first_certificate(paths)
         seen = look(paths.certificate)
         self._context = ssl.create_default_context(cadata=self._certificate)
-        if seen and seen.ours:
+        if seen and seen.ours and not seen.may_sign:
             self._context.verify_flags |= _STRICT
         else:
             self._context.check_hostname = False

@@ -111,8 +111,8 @@ def is_for(certificate_pem: bytes, hosts: Sequence[str]) -> bool:
 def is_own(certificate_pem: bytes, key_pem: bytes) -> bool:
     """Whether the first certificate in the file is one that ``self_signed`` made from this key.
 
-    It is told by what only we would put there: our name as its subject's organisation, and a
-    signature by its own key, which is the one beside it. A record of what was made could be
+    It is told by what only we would put there: our name as its subject's organisation, a key of
+    our kind, and a signature by it, which is the one beside it. A record of what was made could be
     lost, and would then let our certificate pass for the operator's and never be renewed.
 
     Args:
@@ -122,10 +122,12 @@ def is_own(certificate_pem: bytes, key_pem: bytes) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         certificate.verify_directly_issued_by(certificate)
+        public = certificate.public_key()
         subject = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     except (ValueError, TypeError, x509.InvalidVersion, InvalidSignature, UnsupportedAlgorithm):
         return False
-    if [attribute.value for attribute in subject] != [ORGANIZATION]:
+    ours = isinstance(public, ec.EllipticCurvePublicKey) and isinstance(public.curve, ec.SECP256R1)
+    if not ours or [attribute.value for attribute in subject] != [ORGANIZATION]:
         return False
     return not key_pem or belongs(key_pem, certificate_pem)
 

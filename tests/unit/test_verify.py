@@ -16,6 +16,7 @@ from appliance import settings, tls, verify
 from appliance.apply import target
 from appliance.errors import ApplianceError
 from appliance.paths import Paths
+from appliance.run import run
 from appliance.settings import Ports, Settings
 
 
@@ -84,6 +85,17 @@ def test_the_operators_certificate_may_be_for_another_name_and_out_of_date(
     theirs = issue("elsewhere.test", hosts=["elsewhere.test"], starts=NOW - 9 * DAY, ends=NOW - DAY)
     with running_gate(tmp_path / "root", stub.port) as gate:
         show(gate, theirs.pem, theirs.key_pem)
+        eventually_passes(target_of(gate))
+
+
+@pytest.mark.parametrize("kind", ["rsa:2048", "ec:<(openssl ecparam -name prime256v1)"])
+def test_a_self_signed_one_in_our_name_is_not_judged_as_one_of_ours(
+    tmp_path: Path, stub: Stub, kind: str
+) -> None:
+    made = ["openssl req -x509 -nodes -subj '/CN=elsewhere.test/O=cloudimg' -keyout key -out crt"]
+    run(["bash", "-c", " ".join([*made, "-newkey", kind])], cwd=tmp_path)
+    with running_gate(tmp_path / "root", stub.port) as gate:
+        show(gate, (tmp_path / "crt").read_bytes(), (tmp_path / "key").read_bytes())
         eventually_passes(target_of(gate))
 
 
