@@ -34,7 +34,8 @@ update-ca-certificates >/dev/null 2>&1
 systemd-run --quiet --unit=test-names {FOLDER}/pebble-challtestsrv -defaultIPv4 127.0.0.1 \
     -defaultIPv6 "" -dns01 127.0.0.1:8053 -http01 "" -https01 "" -tlsalpn01 "" \
     -management 127.0.0.1:8055
-systemd-run --quiet --unit=test-pebble --setenv=PEBBLE_VA_NOSLEEP=1 {FOLDER}/pebble \
+systemd-run --quiet --unit=test-pebble --setenv=PEBBLE_VA_NOSLEEP=1 \
+    --setenv=PEBBLE_WFE_NONCEREJECT=0 {FOLDER}/pebble \
     -config {FOLDER}/config.json -dnsserver 127.0.0.1:8053
 """
 _STOP = f"""
