@@ -85,9 +85,14 @@ def appliance_step() -> Step:
         "appliance",
         inputs=(
             *_scripts("40-appliance"),
+            *_scripts("50-hardening"),
             cache.digest_files(clean, *(cache.REPO / name for name in ours)),
         ),
-        commands=(_provision("40-appliance"), (f"{INSIDE}/repo/packer/clean.sh",)),
+        commands=(
+            _provision("40-appliance"),
+            _provision("50-hardening"),
+            (f"{INSIDE}/repo/packer/clean.sh",),
+        ),
         binds={"repo": cache.REPO},
     )
 

@@ -16,6 +16,11 @@ from machine import cgroups, network, nspawn, pids, record
 from machine.names import Place, place
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# The second makes the settings of its own network, and no other of the kernel's, the machine's.
+NSPAWN = {
+    "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+    "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
+}
 
 
 def main() -> None:
@@ -41,7 +46,7 @@ def boot(here: Place) -> int:
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=console,
-            env={"PATH": PATH, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
+            env={"PATH": PATH, **NSPAWN},
             preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
         )
     pids.remember(here.nspawn, process.pid)

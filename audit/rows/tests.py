@@ -25,6 +25,9 @@ class Tried:
 
 
 TRIED = (
+    Tried("a hostile model in the server's place", ("tests/boot/test_hardening_model.py",)),
+    Tried("sshd, users' rights, cores, compilers", ("tests/boot/test_hardening_login.py",)),
+    Tried("a security update of nginx, live", ("tests/boot/test_hardening_updates.py",)),
     Tried("the instance's identity and its secrets",
           ("tests/boot/test_identity.py", "tests/boot/test_secrecy.py")),
     Tried("what the network sees and services reach", ("tests/boot/test_surface.py",)),

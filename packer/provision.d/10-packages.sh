@@ -18,7 +18,9 @@ packages=(
     # certificates by ACME (Let's Encrypt), when the operator asks for one
     certbot
     # its upkeep
-    unattended-upgrades logrotate
+    unattended-upgrades needrestart debsums logrotate
+    # who touches what, and what may
+    auditd apparmor libpam-passwdqc libpam-tmpdir
     # what the guide's commands and an operator at the prompt call
     curl jq iproute2 procps less nano
 )
