@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import boto3
 import probe
@@ -51,7 +52,7 @@ def secrets_manager(address: str, port: int = 0) -> Iterator[str]:
         server.stop()
 
 
-def client(endpoint: str) -> boto3.client:
+def client(endpoint: str) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
     return boto3.client(
         "secretsmanager",
         region_name="us-east-1",

@@ -63,9 +63,9 @@ def root(tmp_path: Path) -> Path:
         (units / f"{name}.target").write_text("[Unit]\nDefaultDependencies=no\n")
     enabled = [line.split()[1] for line in PRESET.read_text().splitlines() if line[0] == "e"]
     for name in EARLY:
-        wanted = [unit for unit in enabled if unit.endswith(f".{name.removesuffix('s')}")]
+        early_units = [unit for unit in enabled if unit.endswith(f".{name.removesuffix('s')}")]
         (units / f"{name}.target").write_text(
-            f"[Unit]\nDefaultDependencies=no\nWants={' '.join(wanted)}\n"
+            f"[Unit]\nDefaultDependencies=no\nWants={' '.join(early_units)}\n"
         )
     early = " ".join(f"{name}.target" for name in EARLY)
     (units / "basic.target").write_text(
