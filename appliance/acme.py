@@ -65,7 +65,7 @@ def order(hosts: Sequence[str], email: str, server: str, paths: Paths) -> None:
         )  # fmt: skip
     if done.returncode != 0:
         raise ApplianceError(
-            f"The certificate was not issued: {_reason(done.stdout + done.stderr)}. "
+            f"The certificate was not issued: {_reason(done.stdout + done.stderr, paths)}. "
             "Nothing that is served was changed.",
             "The names must lead to this instance and port 80 be open to the internet; "
             "/var/log/letsencrypt/letsencrypt.log tells all.",
@@ -108,9 +108,14 @@ def _server(paths: Paths) -> str:
     return found[1] if found else ""
 
 
-def _reason(said: str) -> str:
-    """What the certificate authority objects to, else certbot's last sentence."""
+def _reason(said: str, paths: Paths) -> str:
+    """What the certificate authority objects to, else certbot's last sentence.
+
+    Some of its objections certbot 2.1 under Python 3.11 tells to its log alone.
+    """
     details = re.findall(r"^\s*Detail: (.+)$", said, re.MULTILINE)
+    log = certificates.read(paths.letsencrypt_log).decode("utf-8", "replace")
+    logged = re.findall(r"^acme\.messages\.Error: (.+)$", log, re.MULTILINE)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if not line.startswith(("Ask for help", "See the logfile"))]
-    return "; ".join(dict.fromkeys(details or errors[-1:])).rstrip(".")
+    return "; ".join(dict.fromkeys(details or logged[-1:] or errors[-1:])).rstrip(".")

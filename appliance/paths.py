@@ -40,6 +40,11 @@ class Paths:
         return self.root / "etc/letsencrypt"
 
     @property
+    def letsencrypt_log(self) -> Path:
+        """Of the last run of certbot alone."""
+        return self.root / "var/log/letsencrypt/letsencrypt.log"
+
+    @property
     def acme_webroot(self) -> Path:
         """Where certbot lays the answer to a challenge, which nginx shows on port 80."""
         return self.root / "var/lib/infinity-acme"

@@ -199,6 +199,17 @@ def test_an_order_that_fails_changes_nothing(booted: Disk, certbot: Path) -> Non
     ]  # fmt: skip
 
 
+def test_what_certbot_tells_only_to_its_log_is_told(booted: Disk, certbot: Path) -> None:
+    program = Path(os.environ["PATH"].partition(":")[0]) / "certbot"
+    program.write_text('#!/bin/sh\necho "AttributeError: can\'t set attribute" >&2\nexit 1\n')
+    log = booted.paths.letsencrypt_log
+    log.parent.mkdir(parents=True)
+    log.write_text("acme.messages.Error: urn:ietf:params:acme:error:rateLimited :: too many\n")
+    done = change(booted, NEW, "--acme", "ops@example.com")
+    assert "rateLimited :: too many" in done.error
+    assert not certbot.exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [("203.0.113.7", "--acme", "a@b.test"), ("local", "--acme", "a@b.test"),
