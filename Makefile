@@ -6,7 +6,7 @@ MODE ?= auto
 # More arguments for pytest or the benchmark, such as ARGS="-k gate".
 ARGS ?=
 
-.PHONY: help run test test-unit lint audit ami bench build down clean locks
+.PHONY: help run test test-ami test-unit lint audit ami bench build reproduce down clean locks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -16,6 +16,9 @@ run: ## build, boot, say how to use it; Ctrl-C stops and removes it (MODE=machin
 
 test: ## everything that must pass; boot tests need root
 	@exec $(PYTHON) -m machine test -- $(ARGS)
+
+test-ami: ## make ami with Packer against a stand-in for EC2, all of provisioning over SSH
+	@AMI_REHEARSAL=full exec $(PYTHON) -m machine test -- tests/boot/test_ami.py $(ARGS)
 
 test-unit: ## the tests that need no root
 	@exec $(PYTHON) -m machine test -- tests/unit $(ARGS)
@@ -34,6 +37,9 @@ bench: ## ours against stock Infinity in one run, as ratios
 
 build: ## the machine image, cached
 	@exec $(PYTHON) -m machine build
+
+reproduce: ## the image twice, compared file by file (ARGS="--layer NAME": from that layer up)
+	@exec $(PYTHON) -m machine reproduce $(ARGS)
 
 down: ## remove every machine of this checkout
 	@exec $(PYTHON) -m machine down --all

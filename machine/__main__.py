@@ -1,6 +1,7 @@
 """``python3 -m machine``: your own computer as EC2.
 
     build                      make the image; cached, rebuilt when an input changes
+    reproduce [--layer NAME]   build it twice (from that layer up) and compare every file
     up [--imds FILE|none]      make a machine or start it; returns when it is ready
        [--from A]              … with a copy of machine A's disk, as another instance
     exec [--user U] -- CMD…    run a command inside
@@ -60,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     execute = verb("exec", verbs.execute)
     execute.add_argument("--user", default="root")
     execute.add_argument("argv", nargs="+", metavar="CMD")
+    verb("reproduce", verbs.reproduce).add_argument("--layer", metavar="NAME")
     verb("reboot", verbs.reboot)
     verb("stop", verbs.stop)
     verb("down", verbs.down).add_argument("--all", action="store_true")

@@ -10,6 +10,7 @@ from pathlib import Path
 from appliance.errors import ApplianceError
 from machine import build as image
 from machine import checks, inside, names, run_command, say
+from machine import reproduce as two_builds
 from machine.instance import Machine
 
 
@@ -29,6 +30,11 @@ def build(_: argparse.Namespace) -> int:
     made = image.build()
     print(f"image {made.key} ({made.suite}, {made.model})")
     return 0
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    need_root()
+    return two_builds.reproduce(options.layer)
 
 
 def up(options: argparse.Namespace) -> int:

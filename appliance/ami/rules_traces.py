@@ -38,9 +38,7 @@ ABSENT = {
 HISTORY = re.compile(
     r"\..*_history|\.lesshst|\.viminfo|\.wget-hsts|\.python_history|\.rnd|\.nano_history"
 )
-HOME_LEFTOVERS = re.compile(
-    r"/(root|home/[^/]+)/(\.cache/.+|\.ssh/(?!authorized_keys).+|\.sudo_as_admin_.*)"
-)
+HOME_LEFTOVERS = re.compile(r"/(root|home/[^/]+)/(\.cache/.+|\.ssh/(?!authorized_keys).+)")
 BACKUPS = re.compile(r"/etc/(passwd|shadow|group|gshadow|subuid|subgid)-")
 
 
