@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import probe
 import pytest
+from steady import steady
 
 from machine.instance import Machine
 
@@ -110,6 +111,20 @@ def test_a_login_that_is_off_is_off_until_it_is_switched_on(other: Machine) -> N
     assert login(other, old.password) == probe.REFUSED
     other.exec("infinity-set-password --enable")
     assert login(other, old.password) == probe.REFUSED
+    probe.serves(other)
+
+
+def test_who_keeps_a_key_that_should_still_work_sees_no_change(other: Machine) -> None:
+    with steady(other, answers=LET_IN) as calls:  # with the key that is replaced here
+        other.exec("infinity-api-key add another")
+        other.exec("infinity-api-key rotate unnamed --grace 1h")
+        other.exec("infinity-set-password --generate")
+        other.exec("infinity-set-password --disable")
+        other.exec("infinity-set-password --enable")
+        other.exec("infinity-api-key revoke another")
+    assert calls.failed == []
+    assert calls.asked > 20
+    other.exec("infinity-api-key rotate unnamed")
     probe.serves(other)
 
 
