@@ -3,10 +3,12 @@
 PYTHON ?= python3
 # auto, machine or processes: how `make run` runs.
 MODE ?= auto
+# Power cuts of `make faults`.
+ROUNDS ?= 50
 # More arguments for pytest or the benchmark, such as ARGS="-k gate".
 ARGS ?=
 
-.PHONY: help run test test-ami test-unit lint audit ami bench build reproduce down clean locks
+.PHONY: help run test test-ami test-unit lint audit faults ami bench build reproduce down clean locks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -31,6 +33,10 @@ audit: ## strangers' scanners on a booted machine, as one table (ARGS="lynis": t
 
 ami: ## an AMI of this commit in the AWS account of the environment, tried and written down
 	@exec $(PYTHON) -m machine ami -- build $(ARGS)
+
+faults: ## power cuts and other accidents, ROUNDS=50 of them; the figures are in build/faults.json
+	@rm -f build/faults.json
+	@ROUNDS=$(ROUNDS) exec $(PYTHON) -m machine test -- $(wildcard tests/boot/test_faults_*.py) -s $(ARGS)
 
 bench: ## ours against stock Infinity in one run, as ratios
 	@exec $(PYTHON) -m machine bench -- $(ARGS)

@@ -37,7 +37,7 @@ def archive(other: Machine) -> Iterator[bytes]:
         other.exec(["tee", str(probe.PATHS.api_key_map)], kept + odd)
         other.exec(f"echo 'HF_TOKEN={TOKEN}' >>/etc/infinity/infinity.env")
         for line in spoken(other):
-            other.exec(["logger", "--tag=careless"], line + "\n")
+            other.exec(["logger", "--tag=careless", "--priority=user.warning"], line + "\n")
             other.exec(["systemd-cat", "--priority=warning"], line + "\n")
             other.exec(["tee", "-a", "/var/log/nginx/error.log"], line + "\n")
         other.exec(["rm", "-f", ARCHIVE])
