@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,10 @@ from appliance.serving.errors import ApiError, invalid
 
 MAX_INPUTS = 2048
 MAX_CHARACTERS = 8192 * 15  # 122,880: Infinity's own cap
+# A text has one of these. Languages differ in what \s is (Python's has no U+FEFF, JavaScript's
+# no U+0085), so the class names the rest, and the OpenAPI document means the same everywhere.
+VISIBLE = r"[^\s\u001c-\u001f\u0085\ufeff]"
+_visible = re.compile(VISIBLE).search
 
 
 def texts(value: Any, param: str) -> list[str]:  # noqa: ANN401 - from JSON
@@ -20,7 +25,7 @@ def texts(value: Any, param: str) -> list[str]:  # noqa: ANN401 - from JSON
         param: the field's name, for the error.
 
     Returns:
-        1 to MAX_INPUTS texts, none of them blank.
+        1 to MAX_INPUTS texts, none of them empty, and blank only when given as ids.
 
     Raises:
         ApiError: 400, anything else.
@@ -78,8 +83,12 @@ def _name(param: str, index: int | None) -> str:
 def _text(value: Any, param: str, index: int | None) -> str:  # noqa: ANN401 - from JSON
     if not isinstance(value, str):
         raise invalid(f"{_name(param, index)} has to be a string.", param, "invalid_type")
-    if not value or value.isspace():
+    if not _visible(value):
         raise invalid(f"{_name(param, index)} is empty.", param, "empty_input")
+    return _bounded(value, param, index)
+
+
+def _bounded(value: str, param: str, index: int | None) -> str:
     if len(value) > MAX_CHARACTERS:
         raise invalid(
             f"{_name(param, index)} has {len(value)} characters; {MAX_CHARACTERS} is the most.",
@@ -94,6 +103,7 @@ def _is_id(value: Any) -> bool:  # noqa: ANN401 - from JSON
 
 
 def _decoded(value: Sequence[Any], param: str, index: int | None) -> str:
+    """The text of ids; white space as well, since a client that sends ids cannot see it."""
     if not value:
         raise invalid(f"{_name(param, index)} is an empty list.", param, "empty_input")
     if len(value) > MAX_CHARACTERS:  # an id is at least a byte, so this is not a loss
@@ -102,7 +112,7 @@ def _decoded(value: Sequence[Any], param: str, index: int | None) -> str:
         if not _is_id(item) or (isinstance(item, float) and not item.is_integer()):
             raise _no_id(item, param, index)
     try:
-        return _text(cl100k.table().decode([int(item) for item in value]), param, index)
+        return _bounded(cl100k.table().decode([int(item) for item in value]), param, index)
     except LookupError as error:
         raise _no_id(error.args[0], param, index) from error
 

@@ -44,6 +44,7 @@ def load(
     """
     started = time.monotonic()
     snapshot = config.snapshot(source)
+    weights.check_readable(snapshot, source.repo)
     if not config.trust_remote_code:
         foreign.refuse(snapshot, source.repo)
     if not weights.present(snapshot, allow_pickle=config.allow_pickle):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from appliance.serving.cl100k import SPECIAL, WORDS
-from appliance.serving.inputs import MAX_CHARACTERS, MAX_INPUTS
+from appliance.serving.inputs import MAX_CHARACTERS, MAX_INPUTS, VISIBLE
 from appliance.serving.requests import ENCODINGS
 
 Schema = dict[str, Any]
 
-_TEXT: Schema = {"type": "string", "maxLength": MAX_CHARACTERS, "pattern": r"\S"}
+_TEXT: Schema = {"type": "string", "maxLength": MAX_CHARACTERS, "pattern": VISIBLE}
 _TOKENS: Schema = {
     "type": "array",
     "minItems": 1,

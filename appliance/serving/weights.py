@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from appliance.errors import ApplianceError
@@ -24,3 +25,17 @@ def absent(repo: str) -> ApplianceError:
         "Only safetensors is served, because other formats can run code when they are read: choose "
         "a model that has it, or see --allow-pickle (user guide, step 10).",
     )
+
+
+def check_readable(snapshot: Path, repo: str) -> None:
+    """Say it plainly when files that somebody copied here are not this user's to read.
+
+    Raises:
+        ApplianceError: one is not (the libraries would call it missing).
+    """
+    for path in (snapshot, *snapshot.rglob("*")):
+        if os.access(path, os.F_OK) and not os.access(path, os.R_OK):
+            raise ApplianceError(
+                f"The model {repo} cannot be read: {path} is there, but not for this user.",
+                "`chown -R infinity: /var/lib/infinity/hf` gives the cache to the server's user.",
+            )

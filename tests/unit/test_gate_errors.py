@@ -45,6 +45,15 @@ def test_403_and_405_are_error_objects(gate: Gate) -> None:
     assert error_of(gate.get("/models", bearer(), method="TRACE"))["code"] == "method_not_allowed"
 
 
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/models", "GET, HEAD"), ("/embeddings", "POST"), ("/v1/rerank/", "POST")],
+)
+def test_405_says_which_methods_there_are(gate: Gate, path: str, allowed: str) -> None:
+    assert gate.get(path, bearer(), method="DELETE").header("Allow") == allowed
+    assert gate.get(path).values("Allow") == []  # a 401
+
+
 def test_a_body_above_the_cap_is_413_by_its_announced_length(gate: Gate, stub: Stub) -> None:
     head = f"POST /embeddings HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {CAP + 1}\r\n\r\n"
     with gate.connect() as connection:

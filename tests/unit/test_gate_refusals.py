@@ -84,6 +84,7 @@ def test_the_open_paths_take_get_and_head_only(
     answer = gate.ask(method, path, body=b"{}")
     assert answer is not None
     assert answer.status == 405
+    assert answer.header("Allow") == "GET, HEAD"
     assert answer.json()["error"]["code"] == "method_not_allowed"
     assert stub.seen == []
 

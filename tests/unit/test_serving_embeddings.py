@@ -86,6 +86,7 @@ def test_ids_that_do_not_exist_are_refused(bad: object) -> None:
     [
         ("", ["empty"]),
         ("  \n\t ", ["empty"]),
+        ("\x1c\x85\ufeff\u3000", ["empty"]),
         ([], ["empty"]),
         (["a", ""], ["input[1]", "empty"]),
         (["a", "b", " "], ["input[2]"]),

@@ -11,7 +11,7 @@ import pytest
 from serving_model import COMMIT, lay_out
 
 from appliance.errors import ApplianceError
-from appliance.serving import cl100k, config, fetch, inputs, process
+from appliance.serving import cl100k, config, fetch, inputs, process, weights
 from appliance.serving.admission import PER_REQUEST, Admission
 from appliance.serving.config import ModelSource
 from appliance.serving.errors import ApiError
@@ -161,9 +161,10 @@ def test_a_missing_table_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
         cl100k.table.__wrapped__()
 
 
-def test_ids_that_stand_for_nothing_visible_are_empty() -> None:
+def test_ids_that_stand_for_a_space_are_one_where_a_space_itself_is_refused() -> None:
+    assert inputs.texts([[9906], [220]], "input") == ["Hello", " "]
     with pytest.raises(ApiError, match="empty"):
-        inputs.texts([220], "input")  # a space
+        inputs.texts(["Hello", " "], "input")
 
 
 def test_hyperthreads_are_counted_once(tmp_path: Path) -> None:
@@ -187,3 +188,20 @@ def test_notifications_reach_systemds_socket(
     notify("WATCHDOG=1")  # nobody listens any more: no error
     monkeypatch.delenv("NOTIFY_SOCKET")
     notify("WATCHDOG=1")
+
+
+def test_a_model_that_is_not_ours_to_read_is_called_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "broken").symlink_to("nowhere")
+    weights.check_readable(tmp_path, "owner/name")
+    # As the server's user finds what root copied; root itself reads everything.
+    monkeypatch.setattr(
+        os,
+        "access",
+        lambda path, mode: Path(path).exists() and (mode == os.F_OK or not Path(path).suffix),
+    )
+    with pytest.raises(ApplianceError, match=r"model\.safetensors is there, but not") as caught:
+        weights.check_readable(tmp_path, "owner/name")
+    assert "chown" in str(caught.value)
