@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,7 +33,8 @@ def available() -> int:
 
 def limit() -> int:
     """Bytes that the server may hold on this instance."""
-    return int(_meminfo("MemTotal") * SHARE)
+    # Not from /proc/meminfo, which the download does not see.
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SHARE)
 
 
 def check(wanted: int) -> bool:
@@ -42,12 +44,30 @@ def check(wanted: int) -> bool:
         ApplianceError: not even alone.
     """
     if wanted > limit():
-        raise ApplianceError(
-            f"These models need about {wanted / 1e9:.1f} GB of memory, and the server may hold "
-            f"{limit() / 1e9:.1f} GB here.",
-            "Choose smaller models or a larger instance.",
-        )
+        raise too_large(wanted)
     return wanted < available()
+
+
+def demand(least: int) -> None:
+    """Refuse, before it is downloaded, a model whose weights alone are too much.
+
+    Args:
+        least: their bytes.
+
+    Raises:
+        ApplianceError: says so.
+    """
+    if BASE + least > limit():
+        raise too_large(BASE + least)
+
+
+def too_large(wanted: int) -> ApplianceError:
+    """What to say of ``wanted`` bytes that the server may not hold."""
+    return ApplianceError(
+        f"These models need about {wanted / 1e9:.1f} GB of memory, and the server may hold "
+        f"{limit() / 1e9:.1f} GB here.",
+        "Choose smaller models or a larger instance.",
+    )
 
 
 def _as_float32(snapshot: Path) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance import hub as cache
+from appliance import room
 from appliance.errors import ApplianceError
 from appliance.serving import config, progress, weights
 from appliance.serving.config import ENV_FILE, ModelSource, ServingConfig
@@ -108,6 +109,7 @@ def _download(model: ModelSource, settings: ServingConfig) -> None:
     )
     size = sum(sizes[name] for name in wanted)
     _check_room(model, size, settings.hub)
+    room.demand(sum(sizes[name] for name in wanted if name.endswith((".safetensors", ".bin"))))
     building = cache.folder(aside, model.repo)
     with progress.shown(model.repo, size, building):
         snapshot = snapshot_download(

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance import hub
+from appliance import hub, room
+from appliance.errors import ApplianceError
 from appliance.serving import progress
 
 REPO = Path(__file__).resolve().parents[2]
@@ -185,13 +186,19 @@ def test_a_pickle_is_taken_only_when_allowed(tmp_path: Path, made: Hub) -> None:
     assert "pytorch_model.bin" in files
 
 
-def test_what_the_disk_cannot_hold_is_not_begun(tmp_path: Path, made: Hub) -> None:
+def test_what_the_disk_or_the_memory_cannot_hold_is_not_begun(
+    tmp_path: Path, made: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "hub").mkdir()
     made.sizes["model.safetensors"] = 2**60
     status, said = done(tmp_path, made)
     assert status == 1
     assert "MB free" in said
-    assert not any("resolve" in path or "safetensors" in path for path in made.taken)
+    assert not any("safetensors" in path for path in made.taken)
+    monkeypatch.setattr(room, "limit", lambda: room.BASE + 1000)
+    with pytest.raises(ApplianceError, match="memory"):
+        room.demand(1001)
+    room.demand(1000)
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path, made: Hub) -> None:
