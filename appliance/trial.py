@@ -56,6 +56,7 @@ def server(
         command = units.show(units.SERVER, "ExecStart")["ExecStart"]
         argv = command.partition("argv[]=")[2].partition(" ;")[0].replace(old, str(venv), 1)
         overrides += ["ExecStart=", f"ExecStart={argv}"]
+        overrides += [f"ExecPaths={venv}/bin/python {venv}/lib"]  # beside the present one's
     environment = {**environment, "INFINITY_PORT": str(port)}
     with _copied(units.SERVER, SERVER, overrides, environment):
         units.start(f"{SERVER}.service", watch)
