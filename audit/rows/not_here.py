@@ -13,6 +13,10 @@ KERNEL = "the machine shares its host's kernel"
 def rows(machine: Machine) -> Iterator[Row]:
     yield untested("sysctl: kernel.*, fs.*, vm.*", "sysctl", "as in sysctl.d", KERNEL)
     yield untested("auditd's rules for the secrets' paths", "auditctl", "loaded", KERNEL)
+    modules = machine.exec(["cat", "/sys/module/apparmor/parameters/enabled"], check=False).stdout
+    if modules.strip() != "Y":
+        yield untested("AppArmor around nginx and infinity", "aa-status", "enforced",
+                       "the host's kernel has no AppArmor; the profiles compile")  # fmt: skip
     controllers = machine.exec(["cat", "/sys/fs/cgroup/cgroup.controllers"]).stdout.split()
     if not {"memory", "pids"} <= set(controllers):
         why = "the host's version 2 control groups lack memory and pids"

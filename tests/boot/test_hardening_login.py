@@ -136,3 +136,14 @@ def test_nginx_would_execute_no_shell(shared: Machine) -> None:
     for program in ("/bin/sh", "/usr/bin/python3", "/usr/bin/curl"):
         refused = shared.exec([*enter, program, "--version"], check=False)
         assert "Permission denied" in refused.stderr, program
+
+
+def test_apparmor_would_take_the_profiles(shared: Machine) -> None:
+    """Compiled for the rules that Ubuntu's kernel has; a local machine's kernel may have none."""
+    features = "/etc/apparmor.d/abi/3.0"
+    words = ["apparmor_parser", "--skip-kernel-load", "--skip-cache", "--stdout",
+             "--policy-features", features, "--kernel-features", features]  # fmt: skip
+    for unit in ("infinity.service", "nginx.service"):
+        profile = probe.show(shared, unit, "AppArmorProfile").lstrip("-")
+        compiled = shared.exec([*words, f"/etc/apparmor.d/{profile}"]).raw_stdout
+        assert profile.encode() in compiled

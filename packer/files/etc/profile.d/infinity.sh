@@ -3,3 +3,6 @@
 TMOUT=1800
 readonly TMOUT
 export TMOUT
+
+# No core file of what it starts; limits.d says the same where a login goes through PAM.
+ulimit -c 0
