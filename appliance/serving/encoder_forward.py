@@ -14,23 +14,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from appliance.serving.encoder_half import BySize, Half
 from appliance.serving.encoder_kernels import KERNELS, Int8, Kernel, Packed, Plain, Product, build
 from appliance.serving.encoder_layout import filler, split, starts
-from appliance.serving.encoder_weights import Affine, EncoderWeights, LayerWeights, Reach
-
-
-def join(*parts: Affine) -> Affine:
-    """Several products of the same operand as one."""
-    return Affine(
-        torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
-    )
+from appliance.serving.encoder_weights import Affine, EncoderWeights, LayerWeights, Reach, join
 
 
 class Layer:
     """One transformer layer on (tokens, hidden)."""
 
     def __init__(
-        self, weights: LayerWeights, reach: Reach | None, encoder: EncoderWeights, kernel: str
+        self,
+        weights: LayerWeights,
+        reach: Reach | None,
+        encoder: EncoderWeights,
+        kernel: str,
+        half: int = 0,
     ) -> None:
         """Prepare the products.
 
@@ -39,19 +38,29 @@ class Layer:
             reach: how far the products' operands reach; wanted by int8 alone.
             encoder: the whole encoder's sizes.
             kernel: a name in ``KERNELS``.
+            half: tokens up to which half-precision weights serve instead.
         """
         make = KERNELS[kernel]
         rest = self._rest_kernel(make)
+        self._half = half
         self._heads, self._epsilon = encoder.heads, encoder.epsilon
         self._attention_norm, self._norm = weights.attention_norm.copy(), weights.norm.copy()
         self._qkv = self._inputs(weights, reach, make)
-        self._out = build(rest, weights.attention_out, reach=reach.out if reach else None)
-        self._up = build(rest, weights.up, encoder.activation, reach=reach.up if reach else None)
+        self._out = self._product(rest, weights.attention_out, reach=reach.out if reach else None)
+        self._up = self._product(
+            rest, weights.up, encoder.activation, reach=reach.up if reach else None
+        )
         # Of all four, the product after the GELU loses most in eight bits.
-        self._down = build(Packed if rest is Int8 else rest, weights.down)
+        self._down = self._product(Packed if rest is Int8 else rest, weights.down)
+
+    def _product(
+        self, make: Kernel, affine: Affine, activation: str = "", *, reach: Tensor | None = None
+    ) -> Product:
+        product = build(make, affine, activation, reach=reach)
+        return BySize(self._half, Half(affine, activation), product) if self._half else product
 
     def _inputs(self, weights: LayerWeights, reach: Reach | None, make: Kernel) -> Product:
-        return build(
+        return self._product(
             make,
             join(weights.query, weights.key, weights.value),
             reach=reach.qkv if reach else None,
@@ -99,10 +108,12 @@ class FirstTokenLayer(Layer):
     """
 
     def _inputs(self, weights: LayerWeights, reach: Reach | None, make: Kernel) -> Product:
-        self._query = build(
+        self._query = self._product(
             self._rest_kernel(make), weights.query, reach=reach.qkv if reach else None
         )
-        return build(make, join(weights.key, weights.value), reach=reach.qkv if reach else None)
+        return self._product(
+            make, join(weights.key, weights.value), reach=reach.qkv if reach else None
+        )
 
     def _rest_kernel(self, make: Kernel) -> Kernel:
         """Of few rows, and of any number of them: MKL compiles nothing for a size."""
@@ -131,6 +142,7 @@ class Encoder:
         kernel: str,
         *,
         first_token_only: bool,
+        half: int = 0,
         reaches: Sequence[Reach] | None = None,
     ) -> None:
         """Pack the weights.
@@ -139,11 +151,14 @@ class Encoder:
             weights: of a model; copied.
             kernel: a name in ``encoder_kernels.KERNELS``.
             first_token_only: whether the states of other tokens than the first are not wanted.
+            half: tokens up to which half-precision weights serve instead; 0 for never.
             reaches: of each layer, for int8.
         """
         self.hidden, self.padding = weights.hidden, weights.padding
         self.first_token_only = first_token_only
-        self._word, self._norm = weights.word.clone(), weights.norm.copy()
+        # The word table in half precision as well pays for most of the second weights.
+        self._word = weights.word.half() if half else weights.word.clone()
+        self._norm = weights.norm.copy()
         self._epsilon = weights.epsilon
         # Nearly every token is of type 0: its row goes into the positions once.
         self._position = weights.position + weights.kind[0]
@@ -152,7 +167,7 @@ class Encoder:
         kinds = [Layer] * (len(weights.layers) - 1) + [last]
         known: Sequence[Reach | None] = reaches or [None] * len(kinds)
         self.layers = [
-            kind(layer, reach, weights, kernel)
+            kind(layer, reach, weights, kernel, half)
             for kind, layer, reach in zip(kinds, weights.layers, known, strict=True)
         ]
 
@@ -178,7 +193,7 @@ class Encoder:
             )
             kinds = None if kinds is None else functional.pad(kinds, (0, extra))
             lengths = [*lengths, extra]
-        x = functional.embedding(ids, self._word)
+        x = functional.embedding(ids, self._word).float()
         x += functional.embedding(positions, self._position)
         if kinds is not None:
             x += functional.embedding(kinds, self._kind)

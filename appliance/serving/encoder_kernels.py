@@ -42,7 +42,8 @@ class Product(Protocol):
         """The product plus ``residual`` (tokens, out), in float32, without an activation."""
 
 
-def _activate(x: Tensor, activation: str) -> Tensor:
+def activate(x: Tensor, activation: str) -> Tensor:
+    """The activation of a product that does not fuse it; may overwrite ``x``."""
     if activation == "relu":
         return torch.relu_(x)
     if activation:
@@ -58,7 +59,7 @@ class Plain:
         self._weight, self._bias, self._activation = own.weight, own.bias, activation
 
     def __call__(self, x: Tensor) -> Tensor:
-        return _activate(functional.linear(x, self._weight, self._bias), self._activation)
+        return activate(functional.linear(x, self._weight, self._bias), self._activation)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         return functional.linear(x, self._weight, self._bias).add_(residual)
@@ -125,7 +126,7 @@ class Int8:
         self._bias, self._activation = affine.bias.clone(), activation
 
     def __call__(self, x: Tensor) -> Tensor:
-        return _activate(self._product(x), self._activation)
+        return activate(self._product(x), self._activation)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         return self._product(x).add_(residual)

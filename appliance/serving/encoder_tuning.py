@@ -18,6 +18,7 @@ import torch
 from appliance.errors import ApplianceError
 from appliance.files import write_atomic
 from appliance.serving.encoder_forward import Encoder
+from appliance.serving.encoder_half import fits
 from appliance.serving.encoder_weights import EncoderWeights
 
 # A query and a chunk of passages: the two sizes whose fastest form differs between CPUs.
@@ -25,6 +26,8 @@ _QUERY, _CHUNK = 16, 512
 # More tokens at a time amortise reading the weights, but a query that arrives during a chunk
 # waits for its end: the larger chunk has to be this much faster for each token.
 _LARGER, _WORTH = 1024, 0.93
+# Sizes for which half-precision weights are tried; beyond, nobody saw them gain.
+_FEW = (16, 32, 64)
 # Three layers of bge-small are 21 MB: like all twelve, they do not stay in a core's cache.
 _LAYERS = 3
 _REPEATS = 5
@@ -39,10 +42,12 @@ class Choice:
     Attributes:
         kernel: a name in ``encoder_kernels.KERNELS``.
         chunk: tokens that go through all layers together.
+        half: tokens up to which half-precision weights serve; 0 for never.
     """
 
     kernel: str
     chunk: int
+    half: int = 0
 
 
 DEFAULT = Choice("packed", _CHUNK)
@@ -91,7 +96,22 @@ def measure(weights: EncoderWeights) -> Choice:
     kernel = min(costs, key=costs.__getitem__)
     sizes = _race({size: _run(encoders[kernel], size) for size in (_CHUNK, _LARGER)})
     larger = sizes[_LARGER] / _LARGER < _WORTH * sizes[_CHUNK] / _CHUNK
-    return Choice(kernel, _LARGER if larger else _CHUNK)
+    half = _half(few, kernel, encoders[kernel])
+    return Choice(kernel, _LARGER if larger else _CHUNK, half)
+
+
+def _half(few: EncoderWeights, kernel: str, full: Encoder) -> int:
+    """The most tokens for which half-precision weights are clearly faster."""
+    if not fits(few):
+        return 0
+    half = Encoder(few, kernel, first_token_only=False, half=max(_FEW))
+    most = 0
+    for tokens in _FEW:
+        times = _race({"half": _run(half, tokens), "full": _run(full, tokens)})
+        if times["half"] > _WORTH * times["full"]:
+            break
+        most = tokens
+    return most
 
 
 def _run(encoder: Encoder, tokens: int) -> Callable[[], object]:

@@ -32,6 +32,13 @@ class Affine:
         return Affine(self.weight.clone(), self.bias.clone())
 
 
+def join(*parts: Affine) -> Affine:
+    """Several products of the same operand as one."""
+    return Affine(
+        torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class LayerWeights:
     """One transformer layer."""
@@ -44,6 +51,10 @@ class LayerWeights:
     up: Affine
     down: Affine
     norm: Affine
+
+    @property
+    def products(self) -> tuple[Affine, ...]:
+        return (self.query, self.key, self.value, self.attention_out, self.up, self.down)
 
 
 @dataclass(frozen=True, repr=False)

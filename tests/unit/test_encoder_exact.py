@@ -53,9 +53,10 @@ def assert_same_vectors(results: dict[str, Any]) -> None:
     assert all(ours.shape == stock.shape for ours, stock in results.values())
 
 
+@pytest.mark.parametrize("half", [0, 64, 512])
 @pytest.mark.parametrize("kernel", ["packed", "plain"])
-def test_minilm_embeds_as_stock_does(kernel: str) -> None:
-    assert_same_vectors(both(minilm(), COMPOSITIONS, Choice(kernel, 512)))
+def test_minilm_embeds_as_stock_does(kernel: str, half: int) -> None:
+    assert_same_vectors(both(minilm(), COMPOSITIONS, Choice(kernel, 512, half)))
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
@@ -86,7 +87,7 @@ def test_shape_of_bge_small_embeds_as_stock_does(tmp_path: Path) -> None:
         initializer_range=0.05,
     )
     pool(folder, pooling_mode_cls_token=True)
-    assert_same_vectors(both(folder, COMPOSITIONS, Choice("packed", 512)))
+    assert_same_vectors(both(folder, COMPOSITIONS, Choice("packed", 512, 64)))
 
 
 @pytest.mark.parametrize("kind", ["Bert", "Roberta", "XLMRoberta"])
