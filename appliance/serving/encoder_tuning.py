@@ -142,6 +142,7 @@ def _situation(weights: EncoderWeights) -> dict[str, object]:
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
+        "half": max(_FEW),  # what an older release remembered does not know of it
         "shape": "x".join(map(str, (weights.heads, *layer.up.weight.shape))),
     }
 

@@ -17,6 +17,7 @@ class Client:
     """One keep-alive connection to a server of embeddings."""
 
     def __init__(self, port: int, model: str) -> None:
+        self._headers = {"Content-Type": "application/json"}
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         self._port, self._model = port, model
         self._used = 0.0
@@ -32,9 +33,7 @@ class Client:
         body = json.dumps({"model": self._model, "input": list(texts)})
         start = time.perf_counter()
         try:
-            self._connection.request(
-                "POST", "/embeddings", body, {"Content-Type": "application/json"}
-            )
+            self._connection.request("POST", "/embeddings", body, self._headers)
             answer = self._connection.getresponse()
             answer.read()
         except http.client.HTTPException as error:

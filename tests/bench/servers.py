@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,10 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.errors import ApplianceError
+from machine.interpreter import MADE, create, place
+from machine.venvs import host_venv, packages
 from tests.bench.client import Client
 from tests.bench.models import Model
 
 _PATIENCE = 180.0  # seconds until a first embedding; stock Infinity warms up for 17 s
+_ONNX = ("fastembed", "onnx", "tokenizers<0.23", "huggingface-hub<1", "numpy<2")
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -48,7 +53,7 @@ def stock(home: Path, model: Model) -> Iterator[Server]:
     """Infinity's own command, as the guide's image runs it; dependencies pinned so it starts."""
     port = _free_port()
     argv = [
-        str(Path(sys.executable).with_name("infinity_emb")), "v2", "--model-id", model.id,
+        str(host_venv("serve") / "bin/infinity_emb"), "v2", "--model-id", model.id,
         "--engine", "torch", "--device", "cpu", "--no-bettertransformer",
         "--host", "127.0.0.1", "--port", str(port),
     ]  # fmt: skip
@@ -65,6 +70,33 @@ def ours(home: Path, model: Model, dtype: str = "float32") -> Iterator[Server]:
     name = "ours" if dtype == "float32" else f"ours {dtype}"
     with _run(name, argv, settings, home=home, model=model, port=port) as server:
         yield server
+
+
+@contextmanager
+def fastembed(home: Path, model: Model, snapshot: Path) -> Iterator[Server]:
+    """ONNX Runtime on the same weights."""
+    python, exported = str(_onnx_venv() / "bin/python"), home / "onnx" / model.id.replace("/", "-")
+    program = str(_ROOT / "tests/bench/onnx_server.py")
+    if not (exported / "model.onnx").is_file():
+        shutil.rmtree(exported, ignore_errors=True)
+        subprocess.run([python, program, "export", str(snapshot), str(exported)], check=True)
+    port = _free_port()
+    argv = [python, program, "serve", str(exported), str(port)]
+    with _run("fastembed", argv, {}, home=home, model=model, port=port) as server:
+        yield server
+
+
+def _onnx_venv() -> Path:
+    """An environment with fastembed that sees what ``serve`` holds."""
+    serve = packages(host_venv("serve"))
+    path = place("onnx", *_ONNX, str(serve))
+    if not (path / MADE).exists():
+        create(path)
+        pip = [str(path / "bin/python"), "-m", "pip", "install", "--quiet", *_ONNX]
+        subprocess.run(pip, check=True)
+        (packages(path) / "serve.pth").write_text(f"{serve}\n")
+        (path / MADE).touch()
+    return path
 
 
 @contextmanager
@@ -101,14 +133,14 @@ def _first_embedding(process: subprocess.Popen[bytes], client: Client, log: Path
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise SystemExit(f"A server ended before it served; see {log}.")
+            raise ApplianceError("A server ended before it served.", f"See {log}.")
         try:
             client.embed(["first"])
         except OSError:
             time.sleep(0.05)
         else:
             return
-    raise SystemExit(f"A server gave no embedding within {_PATIENCE:g} s; see {log}.")
+    raise ApplianceError(f"A server gave no embedding within {_PATIENCE:g} s.", f"See {log}.")
 
 
 def _free_port() -> int:

@@ -1,0 +1,131 @@
+"""docs/performance.md and its plot, written from a report and from nothing else."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+_BAR, _GAP, _LABELS, _WIDTH, _MARGIN = 16, 14, 250, 360, 90  # pixels
+_COLOURS = ("#9aa0a6", "#1a73e8", "#f29900", "#188038", "#a142f4")
+
+_HEAD = """\
+# Performance
+
+Written by `python3 -m machine bench -- --write-docs`; change nothing here by hand. Every number
+is of one run on one machine, with the servers taking turns load by load, so ratios mean more
+than figures.
+
+* Machine: {cpu}, {cores} cores{busy}.
+* Model: {model}; {rounds} rounds, medians, in brackets the least and the greatest.
+* Matrix-product peak of this machine in this run: {peak:.0f} GFLOP/s in float32.
+
+`stock` is Infinity 0.0.77 as pip installs it, `fastembed` is ONNX Runtime on the same weights
+behind a small HTTP server, `ours` is the appliance's server without nginx.
+
+![Ratio to stock Infinity, a bar a server and load](performance.svg)
+
+## What was measured
+
+"""
+_TAIL = """
+## llama.cpp
+
+It is not among the servers: PyPI has its binding as source only, and the conversion of these
+weights to GGUF is no part of a package there.
+"""
+
+
+def write(folder: Path, report: dict[str, Any]) -> None:
+    """Write ``performance.md`` and ``performance.svg``."""
+    runs = {load: values for load, values in report["runs"].items() if any(values.values())}
+    servers = list(dict.fromkeys(name for values in runs.values() for name in values))
+    machine = report["machine"]
+    rounds = max(len(taken) for values in runs.values() for taken in values.values())
+    page = _HEAD.format(
+        cpu=machine["cpu"],
+        cores=machine["cores"],
+        busy=_busy(machine["load"], machine["cores"]),
+        model=report["model"],
+        rounds=rounds,
+        peak=machine["matrix_product_peak"] / 1e9,
+    )
+    page += _table(["load", *servers], [[load, *_cells(runs[load], servers)] for load in runs])
+    page += "\n## What was promised\n\n" + _table(
+        ["line", "measured", "bar", "holds"],
+        [[row["name"], _value(row["measured"]), row["bar"], _holds(row)] for row in report["rows"]],
+    )
+    (folder / "performance.md").write_text(page + _TAIL)
+    (folder / "performance.svg").write_text(_plot(runs, servers))
+
+
+def _busy(load: float, cores: int) -> str:
+    return f", busy with other work as well (load average {load:.1f})" if load > cores else ""
+
+
+def _cells(values: dict[str, list[float]], servers: list[str]) -> list[str]:
+    return [_spread(values.get(server, [])) for server in servers]
+
+
+def _spread(taken: list[float]) -> str:
+    if not taken:
+        return ""
+    return f"{statistics.median(taken):.3g} ({min(taken):.3g} to {max(taken):.3g})"
+
+
+def _value(measured: float | None) -> str:
+    return "not measured" if measured is None else f"{measured:.3g}"
+
+
+def _holds(row: dict[str, Any]) -> str:
+    return "yes" if row["holds"] else "no"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _plot(runs: dict[str, dict[str, list[float]]], servers: list[str]) -> str:
+    """Bars of speed against stock: longer is faster, whatever the load's unit."""
+    others = [name for name in servers if name != "stock"]
+    groups = {load: _speeds(load, values, others) for load, values in runs.items()}
+    groups = {load: speeds for load, speeds in groups.items() if speeds}
+    scale = _WIDTH / max([1.0, *(s for speeds in groups.values() for s in speeds.values())])
+    parts: list[str] = []
+    y = _GAP
+    for load, speeds in groups.items():
+        parts.append(_text(_LABELS - 8, y + _BAR - 4, load.partition(",")[0], anchor="end"))
+        for name, speed in speeds.items():
+            colour = _COLOURS[servers.index(name) % len(_COLOURS)]
+            width = round(speed * scale)
+            parts.append(
+                f'<rect x="{_LABELS}" y="{y}" width="{width}" height="{_BAR - 2}" fill="{colour}"/>'
+            )
+            parts.append(_text(_LABELS + width + 6, y + _BAR - 4, f"{speed:.2f}x {name}"))
+            y += _BAR
+        y += _GAP
+    line = _LABELS + round(scale)
+    parts.append(f'<path d="M{line} 0V{y}" stroke="#202124" stroke-dasharray="3 3"/>')
+    parts.append(_text(line, y + _BAR, "stock Infinity", anchor="middle"))
+    size = f'width="{_LABELS + _WIDTH + _MARGIN}" height="{y + 2 * _BAR}"'
+    style = 'font-family="sans-serif" font-size="12"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
+
+
+def _speeds(load: str, values: dict[str, list[float]], others: list[str]) -> dict[str, float]:
+    """Each server's speed as a multiple of stock's; times count inversely."""
+    if not values.get("stock"):
+        return {}
+    stock = statistics.median(values["stock"])
+    ratios = {name: statistics.median(values[name]) / stock for name in others if values.get(name)}
+    return {name: 1 / ratio for name, ratio in ratios.items()} if load.endswith(", s") else ratios
+
+
+def _text(x: int, y: int, words: str, *, anchor: str = "start") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
