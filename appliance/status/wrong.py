@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from appliance.status import clock
 from appliance.status.report import Parts, Problem
 
 DAYS_LEFT = 21  # of a certificate; ours renew themselves earlier
@@ -111,6 +112,8 @@ def _certificate(parts: Parts) -> Iterator[Problem]:
     mend = "sudo infinity-renew" if found.maker == "instance" else replace
     if not found.key_matches:
         yield Problem("certificate and key do not belong together", mend)
+    if clock.age(found.not_before) < 0:
+        yield Problem(f"the certificate is not valid before {found.not_before[:10]}", mend)
     if found.days_left < 0:
         yield Problem(f"the certificate has expired on {found.not_after[:10]}", mend)
     elif found.days_left < DAYS_LEFT:

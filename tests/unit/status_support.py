@@ -39,7 +39,7 @@ HEALTHY = Parts(
     certificate=Certificate(
         "CN=a.example.com,O=cloudimg",
         "CN=a.example.com,O=cloudimg",
-        MOMENT,
+        "2020-01-01T00:00:00Z",
         "2029-03-05T08:00:00Z",
         825,
         "instance",

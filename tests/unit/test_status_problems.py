@@ -84,6 +84,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"model": Model("owner/new", SERVED, "ready")}, "owner/new is configured", "restart",
     ),
     "expired": (certificate(days_left=-1), "has expired", "infinity-renew"),
+    "not yet": (certificate(not_before="2999-01-01T00:00:00Z"), "before 2999-01-01", "renew"),
     "expires": (certificate(days_left=3, maker="operator"), "in 3 days", "set-certificate"),
     "other key": (
         certificate(key_matches=False, maker="operator"),
