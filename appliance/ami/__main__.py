@@ -44,8 +44,6 @@ def parser() -> argparse.ArgumentParser:
     building.add_argument(
         "--ssh-cidr", default="0.0.0.0/0", help="from where the build's instances may be reached"
     )
-    building.add_argument("--var", action="append", default=[], metavar="NAME=VALUE",
-                          help="of packer/ami.pkr.hcl")  # fmt: skip
     building.add_argument("--timeout", type=float, default=3600.0, help="seconds for Packer")
     building.set_defaults(run=build)
     publishing = commands.add_parser("publish")
@@ -66,8 +64,7 @@ def build(options: argparse.Namespace) -> int:
     from appliance.ami.plan import plan  # noqa: PLC0415
 
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
-    variables = dict(word.partition("=")[::2] for word in options.var)
-    return building.main(plan(region, options.ssh_cidr, variables, options.timeout))
+    return building.main(plan(region, options.ssh_cidr, options.timeout))
 
 
 def publish(options: argparse.Namespace) -> int:

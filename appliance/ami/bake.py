@@ -73,9 +73,6 @@ class Files:
             "ssh_cidr": plan.ssh_cidr,
             "endpoint": endpoint(),
             "manifest": str(files.manifest),
-        } | {
-            name: json.loads(raw) if raw.startswith("[") else raw
-            for name, raw in plan.packer.items()
         }
         files.variables.write_text(json.dumps(values, indent=2) + "\n")
         return files

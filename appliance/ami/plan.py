@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,6 @@ class Plan:
         ssh_cidr: from where the instances may be reached, such as 203.0.113.7/32.
         build_id: tags and names everything that this build makes.
         out: the folder of its results.
-        packer: more variables for Packer, name to value.
         timeout: seconds for Packer.
     """
 
@@ -44,7 +42,6 @@ class Plan:
     ssh_cidr: str
     build_id: str
     out: Path
-    packer: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 3600.0
 
     @property
@@ -65,7 +62,7 @@ class Plan:
         ]
 
 
-def plan(region: str, ssh_cidr: str, packer: Mapping[str, str], timeout: float) -> Plan:
+def plan(region: str, ssh_cidr: str, timeout: float) -> Plan:
     """The build of what is committed in this checkout.
 
     Raises:
@@ -77,7 +74,7 @@ def plan(region: str, ssh_cidr: str, packer: Mapping[str, str], timeout: float) 
     commit = run([*git, "rev-parse", "HEAD"], hint=hint).stdout.strip()
     build_id = f"{commit[:8]}-{secrets.token_hex(3)}"
     out = REPO / "build/ami" / build_id
-    return Plan(project["version"], commit, region, ssh_cidr, build_id, out, packer, timeout)
+    return Plan(project["version"], commit, region, ssh_cidr, build_id, out, timeout)
 
 
 def ec2(region: str) -> EC2Client:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +90,7 @@ def checkout(folder: Path) -> Path:
 
 
 def inputs(folder: Path, python: str) -> tuple[Path, dict[str, str]]:
-    """A layer with what a machine cannot download, and Packer's variables that name it."""
+    """A layer with what a machine cannot download, and what tells Packer of it."""
     layer = folder / "inputs"
     there = layer / INPUTS
     (there / "wheels").mkdir(parents=True)
@@ -107,31 +110,72 @@ def inputs(folder: Path, python: str) -> tuple[Path, dict[str, str]]:
         f"MODEL_MANIFEST={hub.manifest.name}",
         f"MODEL_FILES=/{INPUTS}/hub/{hub.files.relative_to(hub.hub)}",
     ]
-    return layer, {"phases": PHASES, "environment": json.dumps(environment)}
+    return layer, {"PKR_VAR_phases": PHASES, "PKR_VAR_environment": json.dumps(environment)}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, machine_host: None) -> Iterator[Made]:  # noqa: ARG001
-    """The whole of `make ami`, once."""
-    folder = tmp_path_factory.mktemp("ami")
+def readme(checkout: Path) -> str:
+    """The commands of "Build your own AMI", with a reader's own values filled in."""
+    section = (checkout / "README.md").read_text().partition("## Build your own AMI")[2]
+    found = re.search(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1].replace("<your-address>", "203.0.113.7")
+
+
+@dataclass(frozen=True)
+class Account:
+    """An AWS account that a reader's profile leads to, and the reader's checkout."""
+
+    hardware: Hardware
+    repo: Path
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["bash", "-euc", readme(self.repo)], cwd=self.repo, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+
+
+@contextmanager
+def account(folder: Path) -> Iterator[Account]:
     whole = build.build()
     layer, variables = inputs(folder, build.PYTHONS[whole.suite])
     below = whole.layers[: 1 + len(READY_ALREADY)]
     assert [path.parent.name.rpartition("-")[0] for path in below[1:]] == list(READY_ALREADY)
     source = Image((*below, layer), "source", whole.suite, whole.model)
-    repo = checkout(folder / "repo")
-    words = " ".join(f"--var '{name}={value}'" for name, value in variables.items())
+    profile = folder / "credentials"
+    profile.write_text("[my-profile]\naws_access_key_id = x\naws_secret_access_key = x\n")
+    hardware = Hardware(source, (layer,), folder / "disks")
+    hardware.folder.mkdir()
     with pytest.MonkeyPatch.context() as patch, moto_support.moto_ec2(patch):
-        hardware = Hardware(source, (layer,), folder / "disks")
-        hardware.folder.mkdir()
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+            patch.delenv(name)
+        for name, value in {
+            **variables,
+            "AWS_SHARED_CREDENTIALS_FILE": str(profile),
+            "PYTHON": sys.executable,
+        }.items():
+            patch.setenv(name, value)
         with ec2_stand_in.attached(hardware, patch):
-            done = subprocess.run(
-                ["make", "ami", f"PYTHON={sys.executable}", f"ARGS={words}"],
-                cwd=repo, capture_output=True, text=True, check=False, timeout=900)  # fmt: skip
-            output = done.stdout + done.stderr
-            assert done.returncode == 0, output[-6000:]
-            (log,) = repo.glob("build/ami/*/packer-build.log")
-            yield Made(output, repo, hardware, moto_support.everything(), log.read_text())
+            yield Account(hardware, checkout(folder / "repo"))
+
+
+def everything(folder: Path) -> dict[str, list[str]]:
+    """What the account has, asked with the reader's profile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
+        patch.setenv("AWS_PROFILE", "my-profile")
+        return moto_support.everything()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, machine_host: None) -> Iterator[Made]:  # noqa: ARG001
+    """What the README says, once."""
+    folder = tmp_path_factory.mktemp("ami")
+    with account(folder) as here:
+        process = here.start()
+        output, _ = process.communicate(timeout=1500)
+        assert process.returncode == 0, output[-6000:]
+        (log,) = here.repo.glob("build/ami/*/packer-build.log")
+        yield Made(output, here.repo, here.hardware, everything(folder), log.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +237,24 @@ def test_the_build_of_the_ami_ends_as_the_local_image_does(made: Made, root: Pat
     ours = json.loads((root / "usr/share/infinity/manifest.json").read_text())
     assert {**ours, "commit": ""} == {**local, "commit": ""}
     assert made.disk.suite in build.PYTHONS
+
+
+def test_ctrl_c_while_packer_provisions_leaves_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    machine_host: None,  # noqa: ARG001
+) -> None:
+    folder = tmp_path_factory.mktemp("interrupted")
+    with account(folder) as here:
+        process = here.start()
+        assert process.stdout
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "Connected to SSH!" in line:
+                assert len(here.hardware.machines) == 1
+                os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(timeout=120) != 0
+        assert "Connected to SSH!" in "".join(said)
+        assert everything(folder) == {}
+        assert here.hardware.machines == {}
+        assert here.hardware.disks == {}

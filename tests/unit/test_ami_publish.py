@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +11,9 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from appliance.ami import publish, usage
+from appliance.ami import __main__, publish, usage
 from appliance.ami.guide import GUIDE
+from appliance.ami.plan import REPO
 from appliance.errors import ApplianceError
 
 RECORD = {"image": "ami-0123456789abcdef0", "version": "1.2.3", "build": "0123abcd-x1"}
@@ -110,6 +113,14 @@ def test_without_credentials_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     with pytest.raises(ApplianceError, match="no credentials"):
         publish.publish(publish.client(), CHANGES, validate_only=True)
+
+
+def test_the_readmes_command_is_understood() -> None:
+    readme = (REPO / "README.md").read_text()
+    (line,) = re.findall(r"^python3 -m machine ami -- (publish .*)$", readme, re.MULTILINE)
+    options = __main__.parser().parse_args(shlex.split(line.replace("<", "").replace(">", "")))
+    assert options.run is __main__.publish
+    assert options.validate
 
 
 TOPICS = {
