@@ -88,8 +88,13 @@ def own_identity(tree: Tree) -> Iterator[Finding]:
         str(path)
         for path in (paths.credentials, paths.certificate, paths.certificate_key, paths.api_key_map)
     } | {str(path) for path in (paths.htpasswd, paths.nginx_site, paths.hostname)}
-    folders = (str(paths.state), str(paths.certificate.parent), "/etc/letsencrypt/accounts",
-               "/etc/letsencrypt/live", "/etc/letsencrypt/archive")  # fmt: skip
+    acme = ("accounts", "archive", "csr", "keys", "live", "renewal")
+    folders = (
+        str(paths.state),
+        str(paths.certificate.parent),
+        "/var/lib/infinity-acme",
+        *(f"/etc/letsencrypt/{name}" for name in acme),
+    )
     for entry in tree.entries:
         if entry.path in files or (entry.below(*folders) and not entry.is_folder) or _stray(entry):
             yield Finding("own-identity", entry.path, "belongs to one instance")

@@ -25,7 +25,7 @@ from ec2_stand_in import Hardware
 
 from appliance.ami import check
 from appliance.run import run
-from machine import build, cache, layers, model, wheels
+from machine import build, cache, layers, model, steps, wheels
 from machine.build import Image
 from machine.layers import Stack
 from tests.unit import moto_support
@@ -33,10 +33,12 @@ from tests.unit import moto_support
 pytestmark = pytest.mark.boot
 
 FULL = os.environ.get("AMI_REHEARSAL") == "full"
-PARTS = ("packages", "python", "sbom", "model", "appliance", "record")
 READY_ALREADY = ("packages",) if FULL else ("packages", "python", "sbom")
-PHASES = "20-python 25-sbom 30-model 40-appliance 90-record" if FULL else (
-    "30-model 40-appliance 90-record")  # fmt: skip
+PHASES = " ".join(
+    phase.stem
+    for phase in sorted(steps.PHASES.glob("*.sh"))
+    if phase.stem.partition("-")[2] not in READY_ALREADY
+)
 INPUTS = Path("srv/build-inputs")
 # What Canonical's image has and our layers below it have not: the user of the launch key.
 USER = """\

@@ -102,6 +102,8 @@ PLANTED = [
     ("own-identity", "etc/cloudimg/infinity-hostname", "x"),
     ("own-identity", "var/lib/infinity-appliance/instance.json", "{}"),
     ("own-identity", "etc/letsencrypt/accounts/a/regr.json", "{}"),
+    ("own-identity", "etc/letsencrypt/renewal/a.conf", "x"),
+    ("own-identity", "var/lib/infinity-acme/webroot/x", "x"),
     ("machine-id", "etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
     ("hostname", "etc/hostname", "ip-10-0-0-1\n"),
     ("shell-history", "root/.bash_history", "aws configure\n"),
