@@ -16,7 +16,7 @@ def rows(machine: Machine) -> Iterator[Row]:
     modules = machine.exec(["cat", "/sys/module/apparmor/parameters/enabled"], check=False).stdout
     if modules.strip() != "Y":
         yield untested("AppArmor around nginx and infinity", "aa-status", "enforced",
-                       "the host's kernel has no AppArmor; the profiles compile, in complain mode")  # fmt: skip
+                       "the host's kernel has no AppArmor; they compile, and complain")  # fmt: skip
     controllers = machine.exec(["cat", "/sys/fs/cgroup/cgroup.controllers"]).stdout.split()
     if not {"memory", "pids"} <= set(controllers):
         why = "the host's version 2 control groups lack memory and pids"
