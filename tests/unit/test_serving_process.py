@@ -90,6 +90,7 @@ def test_a_missing_model_is_one_sentence_and_the_status_that_stays_failed(tmp_pa
 def test_a_model_that_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
     snapshot = lay_out(tmp_path, "made/broken")
     (snapshot / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
+    (snapshot / "model.safetensors").write_bytes(b"no tensors")
     done = start(tmp_path, MODEL="made/broken")
     assert done.returncode == os.EX_CONFIG
     assert "The model made/broken cannot be loaded: " in done.stderr
