@@ -32,8 +32,8 @@ behind a small HTTP server, `ours` is the appliance's server without nginx.
 _TAIL = """
 ## llama.cpp
 
-It is not among the servers: PyPI has its binding as source only, and the conversion of these
-weights to GGUF is no part of a package there.
+It is not among the servers yet: its binding comes as source only, and the `gguf` package has no
+converter of these weights.
 """
 
 

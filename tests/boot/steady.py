@@ -50,8 +50,8 @@ def steady(
     Two clients share the rate: one connects anew for each call, the other keeps its connection
     and, where nginx ends it, asks once more on a new one. (A connection that is ended while a
     request is on its way to it can only be noticed so; curl, urllib3 and OpenAI's client do the
-    same. nginx before 1.27.4 knows no way to wait for that.) Both check the name, and trust what the certificate's
-    file holds when they call (the other one also what it held before).
+    same. nginx before 1.27.4 knows no way to wait for that.) Both check the name, and trust what
+    the certificate's file holds when they call (the other one also what it held before).
 
     Args:
         machine: whom to call; it must be ready.
