@@ -5,4 +5,6 @@ readonly TMOUT
 export TMOUT
 
 # No core file of what it starts; limits.d says the same where a login goes through PAM.
+# dash and bash, which read this, both know -c.
+# shellcheck disable=SC3045
 ulimit -c 0
