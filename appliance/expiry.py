@@ -35,7 +35,7 @@ def arm(ends: Sequence[dt.datetime], gate: Gate) -> None:
         return
     unit = gate.paths.root / "etc/systemd/system" / TIMER
     if ends:
-        moments = "\n".join(f"OnCalendar={end:%Y-%m-%d %H:%M:%S} UTC" for end in ends)
+        moments = "\n".join(f"OnCalendar={end:%Y-%m-%d %H:%M:%S} UTC" for end in sorted(set(ends)))
         write_atomic(unit, _UNIT.format(moments=moments), 0o644)
         run(["systemctl", "daemon-reload"])
         run(["systemctl", "enable", "--quiet", TIMER])

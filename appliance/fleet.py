@@ -26,9 +26,12 @@ from appliance.gate import Gate
 from appliance.identity import Identity
 from appliance.paths import Paths
 
-SHORTEST_KEY = 32  # characters
+SHORTEST_KEY, LONGEST_KEY = 32, 256  # characters
 _ARN = re.compile(r"arn:aws[a-z-]*:secretsmanager:(?P<region>[a-z0-9-]+):\d{12}:secret:[\w/+=.@-]+")
 _SHAPE = 'It holds JSON such as {"api_keys": {"search-team": "inf-…"}, "password": "…"}.'
+_NAMES = frozenset(
+    {"FLEET_SECRET_ARN", "CREDENTIALS_SECRET_ARN", "AWS_ENDPOINT_URL_SECRETS_MANAGER"}
+)
 _SYNC = "Change the secret in Secrets Manager, then run `infinity-fleet-sync`."
 
 
@@ -63,9 +66,14 @@ def configured(paths: Paths) -> Secrets:
         raise ApplianceError(
             f"{paths.fleet_env} cannot be read.", "It holds lines such as FLEET_SECRET_ARN=arn:…"
         ) from error
-    values = {
-        key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)
-    }
+    said = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    pairs = (line.partition("=") for line in said)
+    values = {key.strip(): value.strip() for key, _, value in pairs}
+    if not values.keys() <= _NAMES or not all(values.values()):
+        raise ApplianceError(  # a slip must not make a member serve with keys of its own
+            f"{paths.fleet_env} has a line that is not NAME=VALUE of a known name.",
+            f"The names are {', '.join(sorted(_NAMES))}.",
+        )
     named = Secrets(
         shared=values.get("FLEET_SECRET_ARN", ""),
         published=values.get("CREDENTIALS_SECRET_ARN", ""),
@@ -104,7 +112,7 @@ def parsed(text: str) -> Shared:
         if "api_key" in raw:
             listed[keys.UNNAMED] = raw["api_key"]
         password = raw.get("password") or ""
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ApplianceError("The fleet's secret is not of the right shape.", _SHAPE) from error
     pairs = tuple(
         (name, key)
@@ -114,9 +122,11 @@ def parsed(text: str) -> Shared:
     if not pairs or not all(_good(name, key) for name, key in pairs):
         raise ApplianceError(
             "The fleet's secret has no key, or one that nginx does not take.",
-            f"A key has at least {SHORTEST_KEY} characters and no capitals; a name is a letter, "
-            "then letters, digits, dots, hyphens and underscores.",
+            f"A key has {SHORTEST_KEY} to {LONGEST_KEY} characters and no capitals; a name is "
+            "a letter, then letters, digits, dots, hyphens and underscores.",
         )
+    if len({key for _, key in pairs}) != len(pairs):
+        raise ApplianceError("The fleet's secret has one key twice.", _SHAPE)
     if password:
         if not isinstance(password, str):
             raise ApplianceError("The password in the fleet's secret is no text.", _SHAPE)
@@ -132,10 +142,11 @@ def files(shared: Shared, gate: Gate) -> list[NewFile]:
     if _text(paths.fleet_api_key_map) != listed:
         wanted.append(NewFile(paths.fleet_api_key_map, listed, 0o600, gate.secret_owner))
     hashed = _text(paths.fleet_htpasswd)
-    if not (hashed and _says(hashed, shared.password)):
+    password = "" if login.disabled(paths) else shared.password
+    if not (hashed and _says(hashed, password)):
         line = login.DISABLED
-        if shared.password:
-            line = identity.htpasswd_line(Identity(api_key="", password=shared.password))
+        if password:
+            line = identity.htpasswd_line(Identity(api_key="", password=password))
         wanted.append(NewFile(paths.fleet_htpasswd, line, 0o640, gate.login_owner))
     return wanted
 
@@ -179,7 +190,7 @@ def _good(name: object, key: object) -> bool:
         named
         and name != keys.LOGIN
         and isinstance(key, str)
-        and len(key) >= SHORTEST_KEY
+        and SHORTEST_KEY <= len(key) <= LONGEST_KEY
         and bool(keys.TOKEN.fullmatch(key))
     )
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import grp
 import os
+import re
 import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance import units
 from appliance.errors import ApplianceError
 from appliance.paths import Paths
 from appliance.run import run
 
 WORKER_GROUP = "www-data"
+_STARTING = frozenset({"start-pre", "start", "start-post"})
+_UP = frozenset({"running", "reload"})
+_CREDENTIAL = re.compile(r'"(?:bearer|basic) [^"]*"', re.IGNORECASE)
 RELOAD_PATIENCE = 10.0  # seconds until a reload must have happened
 _SEE_JOURNAL = "See `journalctl -u nginx` and /var/log/nginx/error.log."
 
@@ -60,7 +65,7 @@ class Gate:
             said = [line for line in done.stderr.splitlines() if "[emerg]" in line]
             detail = said[0].partition("[emerg] ")[2] if said else done.stderr.strip()[-300:]
             raise ApplianceError(
-                f"nginx refuses its configuration: {detail}.",
+                f"nginx refuses its configuration: {_CREDENTIAL.sub('a credential', detail)}.",
                 "Mend the file it names (`sudo nginx -t` shows all of it), "
                 "then try again; after a failed boot with `systemctl start infinity-firstboot`.",
             )
@@ -69,9 +74,10 @@ class Gate:
         """Whether systemd has nginx up; a plain process is its starter's business."""
         if not self.is_service:
             return False
-        return (
-            run(["systemctl", "is-active", "--quiet", "nginx.service"], check=False).returncode == 0
-        )
+        # While a start is checked, nginx serves with files that it has read, and is not "active".
+        while (state := units.show("nginx.service", "SubState")["SubState"]) in _STARTING:
+            time.sleep(0.1)
+        return state in _UP
 
     def reload(self) -> None:
         """Have the running nginx take the new files, and return when it has; connections stay up.

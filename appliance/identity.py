@@ -15,7 +15,7 @@ KEY_PREFIX = "inf-"
 KEY_BYTES = 24  # 192 bits, written as 48 hex digits in lower case
 PASSWORD_BYTES = 24  # 192 bits
 # What an operator may have put in a password's place: what bcrypt can hash.
-_PASSWORD = re.compile(r"[^\x00-\x1f\x7f]+")
+_PASSWORD = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
 LONGEST_PASSWORD = 72  # bytes
 
 # A bcrypt check stops an nginx worker for its whole length: 2 ms at cost 5, 95 ms at cost 10.
@@ -58,7 +58,7 @@ def usable(password: str) -> bool:
 def read_credentials(paths: Paths) -> dict[str, str]:
     """The credentials file as it stands; empty when the operator has deleted it."""
     try:
-        lines = paths.credentials.read_text("utf-8").splitlines()
+        lines = paths.credentials.read_text("utf-8").split("\n")  # and at no other sign
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -75,7 +75,8 @@ def read_credentials(paths: Paths) -> dict[str, str]:
 def first_key(paths: Paths) -> str | None:
     """A key that the map lets in for good, or None. The map is the truth, also written by hand."""
     listed = keys.parse(paths.api_key_map.read_text("utf-8", "replace"))
-    return next((key.token for key in listed if key.until is None), None)
+    lasting = (key.token for key in listed if key.until is None)
+    return next((token for token in lasting if keys.TOKEN.fullmatch(token)), None)
 
 
 def htpasswd_line(identity: Identity) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from appliance import expiry, identity, keys, render
 from appliance.activate import NewFile
@@ -27,11 +27,15 @@ def accepted(paths: Paths) -> tuple[Key, ...]:
     return keys.parse(read(paths))
 
 
-def add(name: str, known: Settings, gate: Gate) -> str:
+def add(name: str, known: Settings, gate: Gate, say: Callable[[str], None]) -> None:
     """Let one more key in.
 
-    Returns:
-        The key: it is written down nowhere else in plain text but in nginx's map.
+    Args:
+        name: what it is called.
+        known: the settings.
+        gate: whose key map.
+        say: hands the key over; when that fails, nothing has changed. It is written down nowhere
+            else in plain text but in nginx's map.
 
     Raises:
         ApplianceError: the name is taken; or as ``apply``.
@@ -43,15 +47,15 @@ def add(name: str, known: Settings, gate: Gate) -> str:
             f"`infinity-api-key rotate {name}` makes a new one for it.",
         )
     made = identity.new_api_key()
-    _put(_appended(text, keys.line(name, made)), known, gate)
-    return made
+    _put(_appended(text, keys.line(name, made)), known, gate, lambda: say(made))
 
 
-def rotate(name: str, grace: dt.timedelta, known: Settings, gate: Gate) -> str:
+def rotate(
+    name: str, grace: dt.timedelta, known: Settings, gate: Gate, say: Callable[[str], None]
+) -> None:
     """A new key under the name; the old one is let in for the grace period, then no more.
 
-    Returns:
-        The new key.
+    ``say`` hands the new key over, as for ``add``.
 
     Raises:
         ApplianceError: there is no such key; or as ``apply``.
@@ -65,9 +69,9 @@ def rotate(name: str, grace: dt.timedelta, known: Settings, gate: Gate) -> str:
     current = next((key for key in old if key.until is None), old[0])
     changes[current] = keys.line(name, made) + changes[current]
     edited = keys.edited(text, changes)
-    expiry.arm(_ends(edited), gate)  # before, so that no key outlives its grace
-    _put(edited, known, gate)
-    return made
+    # Before, so that no key outlives its grace; the old ends too: the change may not come to stand.
+    expiry.arm([*_ends(text), *_ends(edited)], gate)
+    _put(edited, known, gate, lambda: say(made))
 
 
 def revoke(name: str, known: Settings, gate: Gate) -> None:
@@ -98,7 +102,7 @@ def expire(known: Settings, gate: Gate) -> tuple[str, ...]:
     return tuple(key.name for key in over)
 
 
-def _put(text: str, known: Settings, gate: Gate) -> None:
+def _put(text: str, known: Settings, gate: Gate, then: Callable[[], None] | None = None) -> None:
     """The new map, and the credentials file with a key that it lets in."""
     paths = gate.paths
     raw = text.encode("utf-8", "surrogateescape")
@@ -109,7 +113,7 @@ def _put(text: str, known: Settings, gate: Gate) -> None:
         written = paths.credentials.read_text("utf-8")
         new = render.updated_credentials(written, {"INFINITY_API_KEY": true})
         files.append(NewFile(paths.credentials, new, 0o600, gate.secret_owner))
-    apply(files, known, gate)
+    apply(files, known, gate, then)
 
 
 def _to_tell(told: str, before: Sequence[Key], after: Sequence[Key]) -> str:
@@ -140,7 +144,8 @@ def _appended(text: str, line: str) -> str:
 
 
 def _ends(text: str) -> list[dt.datetime]:
-    return sorted({key.until for key in keys.parse(text) if key.until is not None})
+    ends = {key.until for key in keys.parse(text) if key.until is not None}
+    return sorted(ends - {keys.NEVER_WAS})
 
 
 def _now() -> dt.datetime:

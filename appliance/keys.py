@@ -24,12 +24,14 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # nginx's own way of reading: words, bare or quoted, that end with a semicolon; a number sign
 # starts a comment only where a word could start.
 _LEXEME = re.compile(
-    r"""(?P<space>\s+) | (?P<comment>\#[^\n]*) | (?P<end>;)
+    r"""(?P<space>[ \t\r\n]+) | (?P<comment>\#[^\n]*) | (?P<end>;)
     | "(?P<double>(?:\\.|[^"\\])*)" | '(?P<single>(?:\\.|[^'\\])*)'
-    | (?P<bare>(?:\\.|[^\s;\\])+)""",
+    | (?P<bare>(?:\\.|[^ \t\r\n;\\])+)""",
     re.VERBOSE | re.DOTALL,
 )
-_UNTIL = re.compile(r"[ \t]*\# until (?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)[ \t]*(?=\n|\Z)")
+_UNTIL = re.compile(r"[ \t]*\# until (?P<time>[0-9T:-]{19}Z)[ \t]*(?=\r?\n|\Z)")
+_ESCAPES = {"t": "\t", "r": "\r", "n": "\n"}
+NEVER_WAS = dt.datetime.min.replace(tzinfo=dt.UTC)  # the end of a key whose date is none
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Key:
     @property
     def fingerprint(self) -> str:
         """Tells keys apart without telling them: the start of the SHA-256."""
-        return hashlib.sha256(self.token.encode()).hexdigest()[:12]
+        return hashlib.sha256(self.token.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
     def over(self, now: dt.datetime) -> bool:
         return self.until is not None and self.until <= now
@@ -104,7 +106,7 @@ def _entries(text: str) -> Iterator[_Entry]:
 
 def _plain(found: re.Match[str]) -> str:
     written = next(text for text in found.group("double", "single", "bare") if text is not None)
-    return re.sub(r"\\(.)", r"\1", written, flags=re.DOTALL)
+    return re.sub(r"""\\(["'\\trn])""", lambda found: _ESCAPES.get(found[1], found[1]), written)
 
 
 def _is_open(entry: _Entry) -> bool:
@@ -112,20 +114,31 @@ def _is_open(entry: _Entry) -> bool:
 
 
 def _bearer(entry: _Entry) -> bool:
-    return entry.words[0].lower().startswith("bearer ")
+    return _pattern(entry).startswith("bearer ")
+
+
+def _pattern(entry: _Entry) -> str:
+    """What is compared: `map` drops one backslash in front, and the case."""
+    return entry.words[0].removeprefix("\\").lower()
 
 
 def _key(text: str, entry: _Entry) -> Key | None:
     if len(entry.words) != 2 or not _is_open(entry) or not _bearer(entry):  # noqa: PLR2004
         return None
-    token, value = entry.words[0][len("bearer ") :], entry.words[1]
-    if not TOKEN.fullmatch(token):
-        return None  # never let in
+    token, value = _pattern(entry)[len("bearer ") :], entry.words[1]
     mark = _UNTIL.match(text, entry.end)
     until = None
     if mark:
-        until = dt.datetime.strptime(mark["time"], _TIME).replace(tzinfo=dt.UTC)
+        until = _moment(mark["time"])
     end = mark.end() if mark else entry.end
     if text[end : end + 1] == "\n":
         end += 1
     return Key(token, UNNAMED if value == "1" else value, until, (entry.start, end))
+
+
+def _moment(written: str) -> dt.datetime:
+    """When a grace period ends; a date that is none is long over."""
+    try:
+        return dt.datetime.strptime(written, _TIME).replace(tzinfo=dt.UTC)
+    except ValueError:
+        return NEVER_WAS

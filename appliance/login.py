@@ -92,4 +92,7 @@ def _told(password: str, gate: Gate) -> list[NewFile]:
         return []
     values = {"INFINITY_USERNAME": USERNAME, "INFINITY_PASSWORD": password}
     text = render.updated_credentials(paths.credentials.read_text("utf-8"), values)
+    present = {line.partition("=")[0] for line in text.split("\n")}
+    if password:
+        text += "".join(f"{key}={values[key]}\n" for key in values if key not in present)
     return [NewFile(paths.credentials, text, 0o600, gate.secret_owner)]

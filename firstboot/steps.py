@@ -101,7 +101,7 @@ def join_fleet(settings: Settings, gate: Gate) -> None:
         return
     fleet.link(paths)
     text = render.credentials(settings, Identity(api_key="", password=""))
-    if read(paths.credentials).decode() != text:
+    if read(paths.credentials) != text.encode():
         write_atomic(paths.credentials, text, 0o600, gate.secret_owner)
 
 

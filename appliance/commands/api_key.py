@@ -52,12 +52,13 @@ def arguments() -> argparse.ArgumentParser:
 def act(options: argparse.Namespace, gate: Gate) -> None:
     if options.verb == "list":
         return show(gate, as_json=options.json)
-    fleet.refuse_by_hand(gate.paths)
+    if options.verb != "expire":
+        fleet.refuse_by_hand(gate.paths)
     with command.changing(gate) as known:
         if options.verb == "add":
-            print(keyring.add(options.name, known, gate))
+            keyring.add(options.name, known, gate, hand_over)
         elif options.verb == "rotate":
-            print(keyring.rotate(options.name, options.grace, known, gate))
+            keyring.rotate(options.name, options.grace, known, gate, hand_over)
         elif options.verb == "revoke":
             keyring.revoke(options.name, known, gate)
             say(f"The key {options.name} is refused from now on.")
@@ -110,6 +111,10 @@ def grace(text: str) -> dt.timedelta:
             f"a time is like 90s, 30m, 1h or 7d, up to {LONGEST_GRACE.days}d"
         )
     return length
+
+
+def hand_over(key: str) -> None:
+    print(key, flush=True)
 
 
 def say(text: str) -> None:

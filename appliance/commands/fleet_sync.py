@@ -11,6 +11,7 @@ import sys
 
 from appliance import command, fleet, secrets_manager
 from appliance.apply import apply
+from appliance.errors import ApplianceError
 from appliance.files import write_atomic
 from appliance.fleet import Shared
 from appliance.gate import Gate
@@ -41,6 +42,8 @@ def fetch(shared: Shared, gate: Gate) -> None:
 
 
 def take_over(shared: Shared, gate: Gate) -> None:
+    if not (gate.paths.api_key_map.is_symlink() and gate.paths.htpasswd.is_symlink()):
+        raise ApplianceError("This instance has not joined its fleet yet.", "Reboot it.")
     with command.changing(gate) as known:
         files = fleet.files(shared, gate)
         if files:

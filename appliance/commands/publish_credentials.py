@@ -24,9 +24,14 @@ def publish(_options: argparse.Namespace, gate: Gate) -> None:
     if not named.published:
         print("No secret is named to publish to.")
         return
-    secrets_manager.write(
-        named.published, json.dumps(identity.read_credentials(gate.paths)), named.endpoint
-    )
+    sent: dict[str, str] = {}
+    # Again while they change: the unit that watches the file is blind until this process ends.
+    while (told := identity.read_credentials(gate.paths)) and told != sent:
+        secrets_manager.write(named.published, json.dumps(told), named.endpoint)
+        sent = told
+    if not sent:
+        print("There is no credentials file; the secret stays as it is.")
+        return
     print("The credentials of this instance are in Secrets Manager.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import IO
 
 from firstboot_support import Disk
 from gate_harness import nginx_program
@@ -19,18 +20,25 @@ class Ran:
     error: str
 
 
-def ran(disk: Disk, command: str, *words: str, stdin: str | bytes = "") -> Ran:
-    """Run ``infinity-…``, given as its module's name, to its end."""
+def ran(
+    disk: Disk,
+    command: str,
+    *words: str,
+    stdin: str | bytes = "",
+    stdout: IO[str] | None = None,
+) -> Ran:
+    """Run ``infinity-…``, given as its module's name, to its end; ``stdout`` is where it prints."""
     raw = stdin.encode() if isinstance(stdin, str) else stdin
     where = ["--root", str(disk.paths.root), "--nginx", nginx_program()]
     done = subprocess.run(
         [sys.executable, "-m", f"appliance.commands.{command}", *where, *words],
         input=raw,
-        capture_output=True,
+        stdout=stdout or subprocess.PIPE,
+        stderr=subprocess.PIPE,
         check=False,
         timeout=60,
     )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return Ran(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
 
 
 def state(disk: Disk) -> dict[str, bytes]:

@@ -10,7 +10,8 @@ import pytest
 from command_support import break_nginx, ran, state
 from firstboot_support import Disk
 
-from appliance import identity, keyring, keys, settings
+from appliance import expiry, identity, keyring, keys, settings
+from appliance.errors import ApplianceError
 
 SHAPE = re.compile(r"inf-[0-9a-f]{48}\n")
 
@@ -191,10 +192,34 @@ def test_what_nginx_refuses_changes_nothing_and_prints_no_key(
     assert state(booted) == before
 
 
+@pytest.mark.parametrize("words", [("add", "x"), ("rotate", "unnamed")])
+def test_a_key_that_cannot_be_handed_over_is_not_let_in(
+    booted: Disk, words: tuple[str, ...]
+) -> None:
+    before = state(booted)
+    with open("/dev/full", "w") as full:
+        assert ran(booted, "api_key", *words, stdout=full).status == 1
+    assert state(booted) == before
+
+
+def test_a_failed_rotation_leaves_the_end_of_an_earlier_grace(
+    booted: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(booted, "api_key", "rotate", "unnamed", "--grace", "1h")
+    _, fading = keyring.accepted(booted.paths)
+    armed: list[dt.datetime] = []
+    monkeypatch.setattr(expiry, "arm", lambda ends, _: armed.extend(ends))
+    break_nginx(booted)
+    known = settings.required(booted.paths)
+    with pytest.raises(ApplianceError):
+        keyring.rotate("unnamed", dt.timedelta(), known, booted.gate, print)
+    assert armed == [fading.until]
+
+
 def test_a_change_that_was_killed_is_taken_back_by_the_next_command(booted: Disk) -> None:
     text = keyring.read(booted.paths)
     assert booted.killed_before_commit(
-        lambda: keyring.add("lost", settings.required(booted.paths), booted.gate)
+        lambda: keyring.add("lost", settings.required(booted.paths), booted.gate, print)
     )
     assert names(booted) == ["unnamed", "lost"]
     assert ran(booted, "restore").status == 0

@@ -82,6 +82,20 @@ def test_off_stays_off_over_a_boot_and_in_a_copy(booted: Disk) -> None:
     assert "INFINITY_PASSWORD" not in identity.read_credentials(booted.paths)
 
 
+def test_an_instance_that_never_had_a_login_tells_its_first_password(disk: Disk) -> None:
+    disk.paths.login_off.touch()
+    disk.boot()
+    assert "INFINITY_PASSWORD" not in identity.read_credentials(disk.paths)
+    assert change(disk, "--enable").status == 0
+    assert accepted(disk, told(disk))
+
+
+def test_a_password_with_a_strange_line_end_is_read_back_whole(booted: Disk) -> None:
+    strange = "correct horse\u2028INFINITY_HOST=evil"
+    assert change(booted, stdin=strange).status == 0
+    assert told(booted) == strange
+
+
 @pytest.mark.parametrize(
     "stdin", ["", "\n", "short", "x" * 73, "a tab\tin the middle", b"\xff" * 20, "nul\0" * 5]
 )

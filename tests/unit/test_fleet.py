@@ -178,6 +178,10 @@ BAD = {
     "the login's name": {"api_keys": {"login": KEY}},
     "a number": {"api_key": 1},
     "a password as number": {"api_key": KEY, "password": 123456789012},
+    "one key twice": {"api_key": KEY, "api_keys": {"x": KEY}},
+    "a long key": {"api_key": "0a" * 200},
+    "half a character": '{"api_key": "' + KEY + '", "password": "' + "\\ud800" * 12 + '"}',
+    "nothing but brackets": "[" * 60000,
     "a short password": {"api_key": KEY, "password": "short"},
     "a line end in the password": {"api_key": KEY, "password": "root:x\n" * 3},
 }
@@ -253,6 +257,46 @@ def test_an_instance_publishes_its_own_credentials(booted: Disk, account: Accoun
     assert published["INFINITY_API_KEY"] not in done.output + done.error
     booted.boot()
     assert ran(booted, "api_key", "add", "own").status == 0, "it belongs to no fleet"
+
+
+def test_a_deleted_credentials_file_does_not_empty_the_secret(
+    booted: Disk, account: Account
+) -> None:
+    arn = account.secret({"kept": "yes"})
+    account.join(booted, arn, "CREDENTIALS_SECRET_ARN")
+    booted.paths.credentials.unlink()
+    assert ran(booted, "publish_credentials").status == 0
+    assert json.loads(account.aws.get_secret_value(SecretId=arn)["SecretString"]) == {"kept": "yes"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["export FLEET_SECRET_ARN=" + MISSING, "FLEET_SECRET_ARN=", "FLEET_SECRET_ARN: " + MISSING,
+     "\ufeffFLEET_SECRET_ARN=" + MISSING, "FLEET_SECRET_ARM=" + MISSING],
+)  # fmt: skip
+def test_a_slip_in_fleet_env_does_not_make_an_instance_with_keys_of_its_own(
+    disk: Disk, line: str
+) -> None:
+    disk.paths.fleet_env.write_text(line + "\n")
+    with pytest.raises(ApplianceError, match=r"fleet\.env"):
+        disk.boot()
+    assert not disk.paths.api_key_map.exists()
+
+
+def test_an_instance_that_has_not_joined_does_not_say_it_has(
+    booted: Disk, account: Account
+) -> None:
+    account.join(booted, account.secret({"api_key": KEY}))
+    done = ran(booted, "fleet_sync")
+    assert done.status == 1
+    assert "has not joined" in done.error
+
+
+def test_where_the_login_is_off_the_fleets_password_is_none(disk: Disk, account: Account) -> None:
+    disk.paths.login_off.touch()
+    account.join(disk, account.secret({"api_key": KEY, "password": PASSWORD}))
+    assert fetch(disk).status == 0
+    assert ":" not in disk.paths.fleet_htpasswd.read_text()
 
 
 def test_nothing_is_published_where_nobody_asked(booted: Disk) -> None:

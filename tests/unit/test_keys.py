@@ -37,7 +37,6 @@ def test_lines_written_by_hand_in_nginxs_ways_are_read() -> None:
         f'"Bearer {ONE}" 0;',
         f'"Bearer {ONE}" "";',
         f'"Bearer {ONE}" 1',
-        f'"Bearer {ONE.upper()}" 1;',
         f'"Basic {ONE}" 1;',
         f'"x" \'"Bearer {ONE}" 1;\';',
         f'"~^Bearer {ONE}" 1;',
@@ -57,6 +56,34 @@ def test_a_line_that_may_let_somebody_in_is_counted(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "# x", "default 0;", f'"Bearer {ONE}" 1;', '"~x" "";'])
 def test_a_line_that_lets_nobody_unknown_in_is_not(text: str) -> None:
     assert keys.unread(text) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (f'"Bearer {ONE.upper()}" x;', "x"),  # nginx compares in lower case
+        (f'"\\\\Bearer {ONE}" x;', "x"),  # and drops a backslash in front
+        (f'"Bearer {ONE}" \xa00;', "\xa00"),  # a space of another kind is no space
+        (f'"Bearer {ONE}" "\\0";', "\\0"),  # a backslash that escapes nothing stays
+    ],
+)
+def test_what_nginx_lets_in_is_seen(text: str, name: str) -> None:
+    assert read(text) == [(ONE, name, None)]
+
+
+def test_a_key_of_other_signs_than_ours_is_seen_and_ends() -> None:
+    odd = "secret:key!with_signs"
+    text = f'"Bearer {odd}" old; # until 2026-11-30T10:00:00Z\r\n'
+    assert read(text) == [(odd, "old", END)]
+
+
+def test_what_nginx_refuses_is_not_seen() -> None:
+    assert read(rf"Bearer\ {ONE} back;") == []
+
+
+def test_a_date_that_is_none_is_over() -> None:
+    (key,) = keys.parse(f'"Bearer {ONE}" x; # until 2026-02-30T00:00:00Z')
+    assert key.over(END)
 
 
 def test_an_edit_leaves_every_other_byte() -> None:
