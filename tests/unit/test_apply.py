@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -104,7 +105,8 @@ def test_where_nothing_was_taken_nothing_is_reloaded(paths: Paths) -> None:
 
 
 def test_a_way_back_that_nginx_does_not_take_is_gone_once(paths: Paths) -> None:
-    paths.change.write_text(f'[["{paths.nginx_site}", false]]')
+    listed = {"files": [[str(paths.nginx_site), False]], "server": ""}
+    paths.change.write_text(json.dumps(listed))
     with pytest.raises(ApplianceError, match="nothing to reload"):
         undo(Broken(paths))
     assert not paths.nginx_site.exists()
