@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from appliance import render, settings
 from appliance.activate import NewFile
 from appliance.gate import Gate
@@ -11,13 +13,27 @@ from appliance.settings import Settings
 def files(wanted: Settings, gate: Gate) -> list[NewFile]:
     """The settings themselves, nginx's site, and the credentials file where it tells otherwise."""
     paths = gate.paths
-    made = [
-        NewFile(paths.settings, settings.as_text(wanted), 0o600, gate.secret_owner),
-        NewFile(paths.nginx_site, render.site(wanted, paths.templates), 0o644, gate.secret_owner),
+    site = render.site(wanted, paths.templates)
+    return [
+        *described(wanted, gate),
+        NewFile(paths.nginx_site, site, 0o644, gate.secret_owner),
     ]
-    if paths.credentials.exists():
-        text = paths.credentials.read_text("utf-8")
-        true = render.updated_credentials(text, render.described(wanted))
-        if true != text:
-            made.append(NewFile(paths.credentials, true, 0o600, gate.secret_owner))
-    return made
+
+
+def described(wanted: Settings, gate: Gate) -> list[NewFile]:
+    """``files`` for a change that nginx does not see."""
+    kept = NewFile(gate.paths.settings, settings.as_text(wanted), 0o600, gate.secret_owner)
+    return [kept, *credentials(render.described(wanted), gate)]
+
+
+def credentials(values: Mapping[str, str], gate: Gate, *, add: bool = False) -> list[NewFile]:
+    """The credentials file with these values, where it tells otherwise.
+
+    Nothing where the operator has deleted it. ``add`` writes entries that it does not have.
+    """
+    path = gate.paths.credentials
+    if not path.exists():
+        return []
+    text = path.read_text("utf-8")
+    true = render.updated_credentials(text, values, add=add)
+    return [] if true == text else [NewFile(path, true, 0o600, gate.secret_owner)]

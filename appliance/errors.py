@@ -6,7 +6,7 @@ from __future__ import annotations
 class ApplianceError(Exception):
     """An expected failure, worded for the person who meets it.
 
-    Library code raises it; only a command line prints it (see ``report``) and exits.
+    Library code raises it; only a command line prints it and exits.
 
     Args:
         message: one sentence, what went wrong. Never contains a secret.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 
-from appliance import expiry, identity, keys, render
+from appliance import derived, expiry, identity, keys
 from appliance.activate import NewFile
 from appliance.apply import apply
 from appliance.errors import ApplianceError
@@ -109,10 +109,8 @@ def _put(text: str, known: Settings, gate: Gate, then: Callable[[], None] | None
     files = [NewFile(paths.api_key_map, raw, 0o600, gate.secret_owner)]
     told = identity.read_credentials(paths).get("INFINITY_API_KEY")
     true = None if told is None else _to_tell(told, accepted(paths), keys.parse(text))
-    if true is not None and true != told:
-        written = paths.credentials.read_text("utf-8")
-        new = render.updated_credentials(written, {"INFINITY_API_KEY": true})
-        files.append(NewFile(paths.credentials, new, 0o600, gate.secret_owner))
+    if true is not None:
+        files += derived.credentials({"INFINITY_API_KEY": true}, gate)
     apply(files, known, gate, then)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance import identity, render
+from appliance import derived, identity
 from appliance.activate import NewFile
 from appliance.apply import apply
 from appliance.errors import ApplianceError
@@ -86,13 +86,6 @@ def _others(paths: Paths) -> bytes:
 
 
 def _told(password: str, gate: Gate) -> list[NewFile]:
-    """The credentials file as it is true then; none where the operator has deleted it."""
-    paths = gate.paths
-    if not paths.credentials.exists():
-        return []
+    """The credentials file as it is true then."""
     values = {"INFINITY_USERNAME": USERNAME, "INFINITY_PASSWORD": password}
-    text = render.updated_credentials(paths.credentials.read_text("utf-8"), values)
-    present = {line.partition("=")[0] for line in text.split("\n")}
-    if password:
-        text += "".join(f"{key}={values[key]}\n" for key in values if key not in present)
-    return [NewFile(paths.credentials, text, 0o600, gate.secret_owner)]
+    return derived.credentials(values, gate, add=bool(password))

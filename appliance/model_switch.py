@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from appliance import ask, command, model_set, render, room, server_env, settings, trial, units
+from appliance import ask, command, derived, model_set, room, server_env, trial, units
 from appliance.activate import Change, NewFile
 from appliance.apply import apply
 from appliance.ask import Answered
@@ -14,7 +14,6 @@ from appliance.errors import ApplianceError
 from appliance.gate import Gate
 from appliance.model_set import Wanted
 from appliance.paths import Paths
-from appliance.settings import Settings
 
 
 def environment(paths: Paths) -> dict[str, str]:
@@ -80,22 +79,10 @@ def switch(wanted: Wanted, gate: Gate) -> list[Answered]:
 
         files: list[Change] = [
             NewFile(gate.paths.server_env, new_text, 0o644, (0, 0)),
-            *described(new, gate),
+            *derived.described(new, gate),
         ]
         apply(files, new, gate, serve)
     return answers
-
-
-def described(new: Settings, gate: Gate) -> list[NewFile]:
-    """The settings, and the credentials file if there is one, with what is served now."""
-    paths = gate.paths
-    files = [NewFile(paths.settings, settings.as_text(new), 0o600, gate.secret_owner)]
-    if paths.credentials.exists():
-        text = paths.credentials.read_text("utf-8")
-        true = render.updated_credentials(text, render.described(new))
-        if true != text:
-            files.append(NewFile(paths.credentials, true, 0o600, gate.secret_owner))
-    return files
 
 
 @contextmanager

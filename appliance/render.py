@@ -62,9 +62,7 @@ def credentials(settings: Settings, identity: Identity, before: str = "") -> str
         before: the file as it is.
     """
     values = {**described(settings), **secrets_of(identity)}
-    text = updated_credentials(before, values) if before else ""
-    present = {line.partition("=")[0] for line in text.split("\n")}
-    return text + "".join(f"{key}={values[key]}\n" for key in values if key not in present)
+    return updated_credentials(before, values, add=True)
 
 
 def secrets_of(identity: Identity) -> dict[str, str]:
@@ -87,10 +85,17 @@ def described(settings: Settings) -> dict[str, str]:
     }
 
 
-def updated_credentials(text: str, values: Mapping[str, str]) -> str:
-    """The credentials file with these values in its lines; every other line stays as it is."""
-    lines = []
-    for line in text.removesuffix("\n").split("\n"):
-        key = line.partition("=")[0]
-        lines.append(f"{key}={values[key]}" if key in values else line)
-    return "".join(f"{line}\n" for line in lines)
+def updated_credentials(text: str, values: Mapping[str, str], *, add: bool = False) -> str:
+    """The credentials file with these values in its lines; every other line stays as it is.
+
+    ``add`` puts the values that have no line at the end.
+    """
+    lines = text.removesuffix("\n").split("\n") if text else []
+    present = [line.partition("=")[0] for line in lines]
+    told = [
+        f"{key}={values[key]}" if key in values else line
+        for key, line in zip(present, lines, strict=True)
+    ]
+    if add:
+        told += [f"{key}={values[key]}" for key in values if key not in present]
+    return "".join(f"{line}\n" for line in told)

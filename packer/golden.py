@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Embeds one text with the image's own model and encoder and compares it with what is known.
+"""Embeds one text with the image's own model and libraries and compares it with what is known.
 
 golden.py GOLDEN.json INFINITY.env
 """
@@ -10,13 +10,15 @@ import json
 import sys
 from pathlib import Path
 
+from appliance import server_env
+
 
 def configured(environment: Path) -> str:
     """The first model that the server would serve."""
-    for line in environment.read_text().splitlines():
-        if line.startswith("MODEL="):
-            return line.removeprefix("MODEL=").split(";")[0].strip()
-    raise SystemExit(f"{environment} names no model.")
+    models = server_env.values(environment.read_text()).get("MODEL", "")
+    if not models:
+        raise SystemExit(f"{environment} names no model.")
+    return models.split(";")[0].strip()
 
 
 def embed(model: str, text: str) -> list[float]:

@@ -10,10 +10,10 @@ import argparse
 import sys
 
 from appliance import command, fleet, secrets_manager
-from appliance.apply import apply
+from appliance.apply import apply, locked
 from appliance.errors import ApplianceError
 from appliance.files import write_atomic
-from appliance.fleet import Shared
+from appliance.fleet import Secrets, Shared
 from appliance.gate import Gate
 
 
@@ -28,6 +28,12 @@ def sync(options: argparse.Namespace, gate: Gate) -> None:
     if not named.shared:
         print("This instance belongs to no fleet.")
         return
+    # One at a time: a slow reader must not put an older value over a newer one.
+    with locked(gate.paths.fleet / "sync.lock", "Another one is reading the fleet's secret."):
+        follow(named, options, gate)
+
+
+def follow(named: Secrets, options: argparse.Namespace, gate: Gate) -> None:
     shared = fleet.parsed(secrets_manager.read(named.shared, named.endpoint))
     if options.fetch:
         fetch(shared, gate)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from appliance import command, model_switch, settings
+from appliance import command, derived, settings
 from appliance.apply import apply
 from appliance.gate import Gate
 
@@ -23,7 +23,7 @@ def follow(_options: argparse.Namespace, gate: Gate) -> None:
         return
     with command.changing(gate) as known:
         if known != settings.required(gate.paths):  # not done meanwhile, by infinity-set-model
-            apply(model_switch.described(known, gate), known, gate)
+            apply(derived.described(known, gate), known, gate)
             print(f"The credentials file names the model {known.model}.")
 
 

@@ -10,6 +10,7 @@ from gate_harness import Gate as RunningGate
 from gate_harness import nginx_program
 
 from appliance import gate as gate_module
+from appliance import units
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
 from appliance.paths import Paths
@@ -63,3 +64,26 @@ def test_an_nginx_that_is_not_there_is_one_sentence(own_gate: RunningGate) -> No
     (own_gate.root / "run/nginx.pid").unlink()
     with pytest.raises(ApplianceError, match="cannot be found"):
         gate_of(own_gate).reload()
+
+
+def test_a_start_that_is_being_checked_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter(["start-pre", "start-post", "running"])
+    monkeypatch.setattr(units, "show", lambda *_: {"SubState": next(states)})
+    assert Gate(Paths()).running(), "it has read its files, and would not read the new ones"
+    assert next(states, None) is None
+
+
+@pytest.mark.parametrize("state", ["dead", "failed", "auto-restart", "stop-sigterm"])
+def test_an_nginx_that_does_not_serve_is_not_reloaded(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(units, "show", lambda *_: {"SubState": state})
+    assert not Gate(Paths()).running()
+
+
+def test_no_refusal_by_nginx_quotes_a_key(own_gate: RunningGate) -> None:
+    gate = gate_of(own_gate)
+    gate.paths.api_key_map.write_text(KEY_MAP.format(OLD) * 2)
+    with pytest.raises(ApplianceError, match="conflicting") as caught:
+        gate.test()
+    assert OLD not in str(caught.value)
