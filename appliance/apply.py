@@ -8,13 +8,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from appliance import identity, verify
+from appliance import identity
 from appliance.activate import Change, activated
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
 from appliance.paths import Paths
 from appliance.settings import Settings
+
+if TYPE_CHECKING:
+    from appliance.verify import Target
 
 LOCK_PATIENCE = 60.0  # seconds
 PUT_BACK = "The old files are back in place, and nginx goes on with them."
@@ -31,6 +35,8 @@ def apply(
     Raises:
         ApplianceError: what failed; everything is as it was before.
     """
+    from appliance import verify  # noqa: PLC0415 - a boot with nothing to do does not pay for it
+
     with activated(files, gate):
         if gate.running():
             verify.require(target(settings, gate.paths), PUT_BACK)
@@ -38,13 +44,16 @@ def apply(
             then()
 
 
-def target(settings: Settings, paths: Paths) -> verify.Target:
+def target(settings: Settings, paths: Paths) -> Target:
     """The gate with the credentials it has now.
 
     The password counts only while it is the one whose hash nginx has: an operator may have
     changed the login by hand and left the credentials file as it was.
     """
-    import bcrypt  # noqa: PLC0415 - the commands that need no probe do not pay for it
+    # The commands that need no probe do not pay for these.
+    import bcrypt  # noqa: PLC0415 - as said
+
+    from appliance.verify import Target  # noqa: PLC0415 - as said
 
     password = identity.read_credentials(paths).get("INFINITY_PASSWORD", "")
     hashed = _hash_of(identity.USERNAME, paths.htpasswd)
@@ -52,7 +61,7 @@ def target(settings: Settings, paths: Paths) -> verify.Target:
         known = bool(password and hashed) and bcrypt.checkpw(password.encode(), hashed.encode())
     except ValueError:  # another kind of hash
         known = False
-    return verify.Target(settings, paths, identity.first_key(paths), password if known else None)
+    return Target(settings, paths, identity.first_key(paths), password if known else None)
 
 
 def _hash_of(user: str, htpasswd: Path) -> str:

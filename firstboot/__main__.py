@@ -6,23 +6,21 @@ nothing to do only looks.
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import socket
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from appliance import certificates, derived, facts, settings
 from appliance.activate import undo
 from appliance.apply import apply, locked
 from appliance.errors import ApplianceError
 from appliance.gate import Gate
-from appliance.imds import DEADLINE, DEFAULT_URL, Imds
+from appliance.imds import Imds
 from appliance.paths import Paths
 from appliance.settings import Ports
+from firstboot import options, steps
 from firstboot import stamp as stamps
-from firstboot import steps
 
 
 def boot(gate: Gate, imds: Imds, ports: Ports) -> str:
@@ -63,11 +61,10 @@ def boot(gate: Gate, imds: Imds, ports: Ports) -> str:
 
 
 def main() -> int:
-    options = arguments()
-    gate = Gate(Paths(options.root.absolute()), options.nginx)
-    ports = Ports(options.https_port, options.http_port, options.upstream_port)
+    told = options.read(sys.argv[1:], __doc__)
+    gate = Gate(Paths(told.root), told.nginx)
     try:
-        url = boot(gate, Imds(options.imds_url, options.patience), ports)
+        url = boot(gate, Imds(told.imds_url, told.patience), told.ports)
     except ApplianceError as error:
         print(f"infinity-firstboot: {error}", file=sys.stderr)
         return 1
@@ -80,19 +77,6 @@ def main() -> int:
         return 1
     print(f"infinity-firstboot: Infinity is served at {url}")
     return 0
-
-
-def arguments() -> argparse.Namespace:
-    """On an instance there are none; a first look without a machine has its own places."""
-    parser = argparse.ArgumentParser(prog="firstboot", description=__doc__)
-    parser.add_argument("--root", type=Path, default=Path("/"))
-    parser.add_argument("--imds-url", default=DEFAULT_URL)
-    parser.add_argument("--patience", type=float, default=DEADLINE, help="seconds for metadata")
-    parser.add_argument("--nginx", default="nginx", help="nginx's program")
-    parser.add_argument("--https-port", type=int, default=Ports.https)
-    parser.add_argument("--http-port", type=int, default=Ports.http)
-    parser.add_argument("--upstream-port", type=int, default=Ports.upstream)
-    return parser.parse_args()
 
 
 def now() -> dt.datetime:

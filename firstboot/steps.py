@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,6 +87,8 @@ def forget_identity(paths: Paths) -> None:
 
 def renew_machine_id(paths: Paths) -> None:
     """A copy of a disk would share the original's; systemd makes one only where there is none."""
+    import uuid  # noqa: PLC0415 - no other boot has a use for it
+
     write_atomic(paths.machine_id, uuid.uuid4().hex + "\n", 0o444)
     if paths.root == Path("/"):
         # journald would go on under the old id until a reboot, where journalctl no longer looks.
