@@ -22,9 +22,9 @@ TOOLS = {
     "packer": "packer",
     "ssh": "openssh-client",
 }
-# What the tests of a booted machine call besides. Ubuntu has no package of that name, only a snap:
-# there any Chromium or Chrome on PATH will do.
-BOOT_TOOLS = {"chromium": "chromium"}
+# What the tests of booted machines call besides: a browser and a load balancer. Ubuntu has no package
+# of the first one's name, only a snap: there any Chromium or Chrome on PATH will do.
+BOOT_TOOLS = ({"haproxy": "haproxy"}, {"chromium": "chromium"})
 # Strangers' scanners, which only the audit calls.
 AUDITORS = {
     "lynis": "lynis",
@@ -43,8 +43,9 @@ def test(arguments: Sequence[str]) -> int:
         host.install(TOOLS)
     python = host_venv("dev") / "bin/python"
     if wants_boot(arguments) and not host.why_no_machine():
-        with contextlib.suppress(ApplianceError):  # the tests that need it say so, and fail
-            host.install(BOOT_TOOLS)
+        for tools in BOOT_TOOLS:
+            with contextlib.suppress(ApplianceError):  # the tests that need it say so, and fail
+                host.install(tools)
         build()
     _become([str(python), "-m", "pytest", *arguments])
     return 0
