@@ -32,6 +32,9 @@ AUDITORS = {
     "testssl": "testssl.sh",
 }
 
+# At most so many tests at a time: one with the machines, the others without.
+WORKERS = 4
+
 
 def test(arguments: Sequence[str]) -> int:
     """Replace this process by pytest with these arguments; does not return.
@@ -47,7 +50,7 @@ def test(arguments: Sequence[str]) -> int:
             with contextlib.suppress(ApplianceError):  # the tests that need it say so, and fail
                 host.install(tools)
         build()
-    _become([str(python), "-m", "pytest", *arguments])
+    _become([str(python), "-m", "pytest", *(arguments or _side_by_side())])
     return 0
 
 
@@ -80,6 +83,12 @@ def wants_boot(arguments: Sequence[str]) -> bool:
     """Whether boot tests may be among what pytest is asked to run."""
     places = [word for word in arguments if not word.startswith("-")]
     return not places or any("tests/unit" not in place for place in places)
+
+
+def _side_by_side() -> list[str]:
+    """All tests: those of machines, which wait a lot, beside the others."""
+    workers = min(len(os.sched_getaffinity(0)), WORKERS)
+    return ["--numprocesses", str(workers), "--dist", "loadgroup"]
 
 
 def _become(argv: list[str]) -> None:

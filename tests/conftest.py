@@ -27,6 +27,13 @@ def require_machine() -> None:
         pytest.skip(message)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What may run beside what (``--dist loadgroup``): the machines' tests share the machines."""
+    for item in items:
+        unit = item.path.parent.name == "unit"
+        item.add_marker(pytest.mark.xdist_group(item.path.stem if unit else "machines"))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Decide before a fixture boots anything."""
