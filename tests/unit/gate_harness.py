@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime as dt
 import http.client
 import io
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -89,14 +91,22 @@ class Gate:
         return self.root / "etc/ssl/infinity/infinity.crt"
 
     def connect(
-        self, *, tls: bool = True, sni: str | None = HOST, address: str = "127.0.0.1"
+        self,
+        *,
+        tls: bool = True,
+        sni: str | None = HOST,
+        address: str = "127.0.0.1",
+        source: str = "",
+        protocol: str = "http/1.1",
     ) -> socket.socket:
+        """``source`` is the address to call from; ``protocol`` is what ALPN asks for."""
         port = self.https_port if tls else self.http_port
-        plain = socket.create_connection((address, port), timeout=20)
+        plain = socket.create_connection((address, port), 20, (source, 0) if source else None)
         if not tls:
             return plain
         context = ssl.create_default_context(cafile=str(self.certificate))
         context.check_hostname = sni is not None
+        context.set_alpn_protocols([protocol])
         return context.wrap_socket(plain, server_hostname=sni)
 
     def raw(self, request: bytes, *, tls: bool = True, sni: str | None = HOST) -> bytes:
@@ -220,7 +230,12 @@ def write_login(etc: Path, user: str, password: str, cost: int = 5) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    """Ports that no connection on its way out is given either: below Linux's range for those."""
+    held: list[socket.socket] = []
+    for port in random.sample(range(20000, 32000), 1000):
+        if len(held) < count:
+            with contextlib.suppress(OSError):
+                held.append(socket.create_server(("", port)))
     ports = [int(each.getsockname()[1]) for each in held]
     for each in held:
         each.close()

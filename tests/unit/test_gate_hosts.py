@@ -74,13 +74,15 @@ def test_load_balancers_reach_the_probes_under_any_host(
     assert bool(answer.body) == (method == "GET")
 
 
-def test_a_probe_passes_nothing_of_the_request_to_the_server(gate: Gate, stub: Stub) -> None:
+def test_a_probe_passes_nothing_of_the_request_to_the_server(
+    own_gate: Gate, own_stub: Stub
+) -> None:
     for path in ("/readyz?a=b", "/health?a=b"):
-        answer = gate.ask("GET", path, ("X-Anything", "1"), bearer(), body=b"x" * 100)
+        answer = own_gate.ask("GET", path, ("X-Anything", "1"), bearer(), body=b"x" * 100)
         assert answer is not None
         assert answer.status == 200
-    assert [seen.path for seen in stub.seen] == ["/readyz", "/health"]
-    for seen in stub.seen:
+    assert [seen.path for seen in own_stub.seen] == ["/readyz", "/health"]
+    for seen in own_stub.seen:
         assert seen.headers == (("Host", "localhost"),)
         assert seen.body == b""
 

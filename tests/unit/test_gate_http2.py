@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
+
 import pytest
 from gate_harness import HOST, Gate, basic, bearer
 from gate_stub import Stub
 from lint_tools import tool
 
 from appliance.run import Completed, run
+from audit.attacks import http2
+
+ENDLESS = 1000
+PONG = http2.frame(http2.PING, http2.ACK, 0, bytes(8))
 
 
 def curl(gate: Gate, path: str, *options: str, host: str = HOST) -> Completed:
@@ -47,3 +54,46 @@ def test_an_unknown_authority_gets_no_answer_but_the_probes(gate: Gate, stub: St
     assert refused.stdout.endswith(" 000")
     assert stub.seen == []
     assert curl(gate, "/readyz", host="evil.localhost").stdout == "2 200"
+
+
+def test_streams_that_are_reset_at_once_end_the_connection(gate: Gate, stub: Stub) -> None:
+    """Rapid reset."""
+    request = http2.block(HOST, "/v1/models")
+    sent = until_it_ends(gate, lambda count: http2.resets(1 + 2 * http2.BATCH * count, request))
+    assert sent * http2.BATCH <= 1000 + http2.BATCH
+    assert stub.seen == []
+    assert gate.get("/models", bearer()).status == 200
+
+
+def test_headers_that_never_end_end_the_connection(gate: Gate, stub: Stub) -> None:
+    """A flood of CONTINUATION frames: it does not get to a megabyte."""
+    begin = http2.frame(http2.HEADERS, http2.END_STREAM, 1, http2.block(HOST, "/v1/models"))
+    sent = until_it_ends(gate, lambda count: http2.more_headers() if count else begin)
+    assert sent < 64
+    assert stub.seen == []
+    assert gate.get("/models", bearer()).status == 200
+
+
+def until_it_ends(gate: Gate, part: Callable[[int], bytes]) -> int:
+    """How many parts are taken before nginx hangs up; each waits for a round trip."""
+    with gate.connect(protocol="h2") as connection:
+        http2.greet(connection)
+        for count in range(ENDLESS):
+            try:
+                connection.sendall(part(count) + http2.frame(http2.PING, 0, 0, bytes(8)))
+                if not answered(connection):
+                    return count
+            except OSError:
+                return count
+    pytest.fail("nginx goes on with it for ever")
+
+
+def answered(connection: socket.socket) -> bool:
+    """Whether the answer to a PING comes; False when the connection is ended instead."""
+    received = b""
+    while PONG not in received:
+        chunk = connection.recv(65536)
+        if not chunk:
+            return False
+        received += chunk
+    return True

@@ -1,10 +1,11 @@
-"""A burst of bad logins: refused before it costs a hash, and nobody with a key notices."""
+"""Floods: wrong logins cost hashes up to a limit, probes reach the server once a second."""
 
 from __future__ import annotations
 
 import time
 
 from gate_harness import HOST, KEY, Gate, basic, bearer, exchange, parse
+from gate_stub import Stub
 
 BURST = 600
 
@@ -45,3 +46,38 @@ def test_requests_with_a_key_good_or_bad_are_never_limited(own_gate: Gate) -> No
         with own_gate.connect() as connection:
             found = statuses(exchange(connection, pipelined(header, BURST)))
         assert found == [status] * BURST
+
+
+def test_wrong_logins_from_a_whole_network_leave_room_for_others(own_gate: Gate) -> None:
+    let_in, seconds = wrong_logins(own_gate, [f"127.0.7.{number}" for number in range(1, 9)])
+    assert 0 < let_in <= 36 + 60 * seconds + 1
+    with own_gate.connect(source="127.0.9.9") as elsewhere:
+        assert statuses(exchange(elsewhere, pipelined(basic(), 1))) == [200]
+
+
+def test_wrong_logins_from_everywhere_are_limited_and_keys_are_not(own_gate: Gate) -> None:
+    let_in, seconds = wrong_logins(own_gate, [f"127.0.{number}.1" for number in range(1, 9)])
+    assert 0 < let_in <= 41 + 100 * seconds + 1
+    with own_gate.connect(source="127.0.7.1") as attacker:
+        assert statuses(exchange(attacker, pipelined(bearer(), 50))) == [200] * 50
+
+
+def wrong_logins(gate: Gate, sources: list[str]) -> tuple[int, float]:
+    """How many passwords were compared, and the seconds it took; each address sends what it may."""
+    began, found = time.monotonic(), []
+    for source in sources:
+        with gate.connect(source=source) as connection:
+            found += statuses(exchange(connection, pipelined(basic(password="x"), 31)))
+    assert set(found) <= {401, 429}
+    return found.count(401), time.monotonic() - began
+
+
+def test_a_flood_of_probes_does_not_reach_the_server(own_gate: Gate, own_stub: Stub) -> None:
+    began = time.monotonic()
+    for path in ("/readyz", "/health"):
+        one = f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\n"
+        flood = (one + "\r\n") * (BURST - 1) + one + "Connection: close\r\n\r\n"
+        with own_gate.connect() as connection:
+            assert statuses(exchange(connection, flood.encode())) == [200] * BURST
+    # Each of them once a second, and the seconds that have begun.
+    assert 2 <= len(own_stub.seen) <= 2 * (time.monotonic() - began + 2)
