@@ -8,7 +8,7 @@ ROUNDS ?= 50
 # More arguments for pytest or the benchmark, such as ARGS="-k gate".
 ARGS ?=
 
-.PHONY: help run test test-ami test-unit lint audit faults ami bench build reproduce down clean locks
+.PHONY: help run test test-ami test-unit lint audit faults fleet ami bench build reproduce down clean locks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -37,6 +37,9 @@ ami: ## an AMI of this commit in the AWS account of the environment, tried and w
 faults: ## power cuts and other accidents, ROUNDS=50 of them; the figures are in build/faults.json
 	@rm -f build/faults.json
 	@ROUNDS=$(ROUNDS) exec $(PYTHON) -m machine test -- $(wildcard tests/boot/test_faults_*.py) -s $(ARGS)
+
+fleet: ## 1 to 4 members behind a load balancer, under load: kill, replace, rotate; build/fleet.json
+	@exec $(PYTHON) -m machine fleet -- $(ARGS)
 
 bench: ## ours against stock Infinity in one run, as ratios
 	@exec $(PYTHON) -m machine bench -- $(ARGS)

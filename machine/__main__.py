@@ -71,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     verb("test", verbs.test).add_argument("argv", nargs="*", metavar="ARGUMENT")
     verb("ami", verbs.ami).add_argument("argv", nargs="*", metavar="ARGUMENT")
     verb("audit", verbs.audit).add_argument("argv", nargs="*", metavar="ROWS")
+    verb("fleet", verbs.fleet).add_argument("argv", nargs="*", metavar="ARGUMENT")
     verb("bench", verbs.bench).add_argument("argv", nargs="*", metavar="ARGUMENT")
     for name in ("up", "exec", "reboot", "stop", "down", "logs", "run"):
         commands.choices[name].add_argument("--name", default=names.DEFAULT)

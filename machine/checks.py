@@ -22,8 +22,8 @@ TOOLS = {
     "packer": "packer",
     "ssh": "openssh-client",
 }
-# What the tests of booted machines call besides: a browser and a load balancer. Ubuntu has no package
-# of the first one's name, only a snap: there any Chromium or Chrome on PATH will do.
+# What the tests of booted machines call besides: a load balancer and a browser. Ubuntu has no
+# package of the latter, only a snap: there any Chromium or Chrome on PATH will do.
 BOOT_TOOLS = ({"haproxy": "haproxy"}, {"chromium": "chromium"})
 # Strangers' scanners, which only the audit calls.
 AUDITORS = {
@@ -76,6 +76,19 @@ def audit(arguments: Sequence[str]) -> int:
         raise ApplianceError(f"No machine can be booted here: {reason}.", "Audit as root on Linux.")
     host.install(TOOLS | AUDITORS)
     _become([str(host_venv("dev") / "bin/python"), "-m", "audit", *arguments])
+    return 0
+
+
+def fleet(arguments: Sequence[str]) -> int:
+    """Replace this process by the rehearsal of a fleet; does not return.
+
+    Raises:
+        ApplianceError: no machine can be booted here, and a fleet is made of them.
+    """
+    if reason := host.why_no_machine():
+        raise ApplianceError(f"No machine can be booted here: {reason}.", "Use root on Linux.")
+    build()
+    _become([str(host_venv("dev") / "bin/python"), "-m", "tests.fleet", *arguments])
     return 0
 
 

@@ -106,5 +106,9 @@ def ami(options: argparse.Namespace) -> int:
     return checks.ami(options.argv)
 
 
+def fleet(options: argparse.Namespace) -> int:
+    return checks.fleet(options.argv)
+
+
 def audit(options: argparse.Namespace) -> int:
     return checks.audit(options.argv)

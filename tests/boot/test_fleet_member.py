@@ -8,30 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
-import boto3
 import probe
 import pytest
-from moto.server import ThreadedMotoServer
 
 from machine import names
 from machine.instance import Machine
+from tests.fleet.secret import ROLE_METADATA, client, secrets_manager
 
 pytestmark = pytest.mark.boot
 
 KEY, NEW_KEY = "inf-" + "0a1b2c3d" * 6, "inf-" + "4e5f6a7b" * 6
 LET_IN = {200, 503}  # 503: the model is still loading
-ROLE = {
-    "Code": "Success",
-    "Type": "AWS-HMAC",
-    "AccessKeyId": "ASIAIOSFODNN7EXAMPLE",
-    "SecretAccessKey": "not-a-secret",
-    "Token": "not-a-secret",
-    "LastUpdated": "2026-01-01T00:00:00Z",
-    "Expiration": "2096-01-01T00:00:00Z",
-}
 USER_DATA = """#cloud-config
 write_files:
   - path: /etc/infinity/fleet.env
@@ -39,27 +27,6 @@ write_files:
       FLEET_SECRET_ARN={arn}
       AWS_ENDPOINT_URL_SECRETS_MANAGER={endpoint}
 """
-
-
-@contextmanager
-def secrets_manager(address: str, port: int = 0) -> Iterator[str]:
-    """Serve at the address while the body runs; gives the endpoint. Secrets outlive it."""
-    server = ThreadedMotoServer(address, port, verbose=False)
-    server.start()
-    try:
-        yield f"http://{address}:{server.get_host_and_port()[1]}"
-    finally:
-        server.stop()
-
-
-def client(endpoint: str) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
-    return boto3.client(
-        "secretsmanager",
-        region_name="us-east-1",
-        endpoint_url=endpoint,
-        aws_access_key_id="x",
-        aws_secret_access_key="x",
-    )
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +52,7 @@ def host(machine: Machine) -> str:
 def launch_into_fleet(machine: Machine, arn: str, endpoint: str) -> None:
     """A copy of the instance, launched with a role and user data."""
     machine.metadata["instance-id"] = "i-0fleet"
-    machine.metadata["iam/security-credentials/fleet"] = json.dumps(ROLE)
+    machine.metadata.update(ROLE_METADATA)
     machine.metadata["user-data"] = USER_DATA.format(arn=arn, endpoint=endpoint)
     machine.reboot(wait=False)
 
