@@ -66,7 +66,7 @@ def told(step: Callable[[Fleet], list[Row]], fleet: Fleet) -> list[Row]:
     began = time.monotonic()
     rows = step(fleet)
     for row in rows:
-        print(f"{'ok ' if row.holds else 'NO '} {row.name}: {row.measured:.3g} ({row.bar})")
+        print(f"{'ok ' if row.holds else 'NO '} {row.name}: {row.measured:.4g} ({row.bar})")
     for attempt in fleet.load.since(began)[1]:
         if attempt.failure:
             print(f"      {attempt.began - began:.1f} s into it: {attempt.failure}")

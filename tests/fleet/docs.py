@@ -21,5 +21,5 @@ def with_figures(page: str, rows: Sequence[Row]) -> str:
     if not (begin and end):
         raise ValueError("the page has no place for the figures")
     table = ["| during the rehearsal | measured | bar |\n", "|---|---|---|\n"]
-    table += [f"| {row.name} | {row.measured:.3g} | {row.bar} |\n" for row in rows]
+    table += [f"| {row.name} | {row.measured:.4g} | {row.bar} |\n" for row in rows]
     return before + begin + "".join(table) + end + after

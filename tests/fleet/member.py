@@ -11,6 +11,7 @@ from itertools import count
 
 from appliance.run import run
 from machine import cgroups, names, pids
+from machine.build import Image, build
 from machine.instance import Machine
 from machine.names import CHECKOUT
 from tests.fleet.secret import ROLE_METADATA, Secret
@@ -25,6 +26,7 @@ class Group:
 
     secret: Secret
     prefix: str
+    image: Image = field(default_factory=build)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     members: list[Machine] = field(default_factory=list)
 
@@ -33,7 +35,7 @@ class Group:
         name = f"{self.prefix}-{next(self.numbers)}"
         Machine(names.place(name)).down()  # what an interrupted run left
         metadata = {**ROLE_METADATA, "user-data": user_data(TEMPLATE.read_text(), self.secret)}
-        machine = Machine.up(name, metadata, wait=False)
+        machine = Machine.up(name, metadata, wait=False, image=self.image)
         self.members.append(machine)
         _route(machine, self.secret.address)
         return machine
