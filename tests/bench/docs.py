@@ -7,61 +7,79 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from tests.bench.measure import MIXED, PEAK
+
 _BAR, _GAP, _LABELS, _WIDTH, _MARGIN = 16, 14, 250, 360, 90  # pixels
-_COLOURS = ("#9aa0a6", "#1a73e8", "#f29900", "#188038", "#a142f4")
+_IDLE = 0.5  # load average of a machine that does nothing else
+_SERVERS = ("stock", "fastembed", "llama.cpp", "ours", "ours int8", "gate")
+_COLOURS = ("#9aa0a6", "#1a73e8", "#f29900", "#188038", "#a142f4", "#d93025")
 
 _HEAD = """\
 # Performance
 
-Written by `python3 -m machine bench -- --write-docs`; change nothing here by hand. Every number
-is of one run on one machine, with the servers taking turns load by load, so ratios mean more
-than figures.
+Written by `make bench ARGS=--write-docs`; change nothing here by hand. Every number is of one run
+on one machine, with the servers taking turns load by load, so ratios mean more than figures.
 
-* Machine: {cpu}, {cores} cores{busy}.
-* Model: {model}; {rounds} rounds, medians, in brackets the least and the greatest.
-* Matrix-product peak of this machine in this run: {peak:.0f} GFLOP/s in float32.
+* Machine: {cpu}, {cores} cores, {platform}{busy}.
+* {holding} of {rows} promises hold in this run{failing}.
+* Medians of {rounds} rounds (of fewer for the largest loads), in brackets the least and the
+  greatest.
+* bge-small's exact shape has random weights and the real tokenizer; MiniLM has its own weights.
 
-`stock` is Infinity 0.0.77 as pip installs it, `fastembed` is ONNX Runtime on the same weights
-behind a small HTTP server, `ours` is the appliance's server without nginx.
+| server | what it is |
+| --- | --- |
+| `stock` | Infinity 0.0.77 as pip installs it, PyTorch, its dependencies pinned so that it starts |
+| `fastembed` | ONNX Runtime on the same weights in float32, behind a small HTTP server |
+| `llama.cpp` | its own server, compiled for this CPU, on the same weights in float32 |
+| `ours` | the appliance's server, without nginx |
+| `ours int8` | the same with `DTYPE=int8` |
+| `gate` | the server of `ours` through TLS, nginx and key as an instance has them |
+{missing}
+![Speed as a multiple of stock Infinity's, a bar a server and load](performance.svg)
 
-![Ratio to stock Infinity, a bar a server and load](performance.svg)
+## What was promised
 
-## What was measured
-
-"""
-_TAIL = """
-## llama.cpp
-
-It is not among the servers yet: its binding comes as source only, and the `gguf` package has no
-converter of these weights.
 """
 
 
 def write(folder: Path, report: dict[str, Any]) -> None:
     """Write ``performance.md`` and ``performance.svg``."""
     runs = {load: values for load, values in report["runs"].items() if any(values.values())}
-    servers = list(dict.fromkeys(name for values in runs.values() for name in values))
-    machine = report["machine"]
-    rounds = max(len(taken) for values in runs.values() for taken in values.values())
-    page = _HEAD.format(
-        cpu=machine["cpu"],
-        cores=machine["cores"],
-        busy=_busy(machine["load"], machine["cores"]),
-        model=report["model"],
-        rounds=rounds,
-        peak=machine["matrix_product_peak"] / 1e9,
-    )
-    page += _table(["load", *servers], [[load, *_cells(runs[load], servers)] for load in runs])
-    page += "\n## What was promised\n\n" + _table(
+    servers = [name for name in _SERVERS if any(name in values for values in runs.values())]
+    compared = {load: values for load, values in runs.items() if set(values) <= set(servers)}
+    page = _head(report) + _table(
         ["line", "measured", "bar", "holds"],
         [[row["name"], _value(row["measured"]), row["bar"], _holds(row)] for row in report["rows"]],
     )
-    (folder / "performance.md").write_text(page + _TAIL)
-    (folder / "performance.svg").write_text(_plot(runs, servers))
+    page += "\n## What was measured\n\n" + _table(
+        ["load", *servers], [[load, *_cells(compared[load], servers)] for load in compared]
+    )
+    peaks = [peak / 1e9 for load in runs if load.endswith(PEAK) for peak in runs[load]["machine"]]
+    if peaks:
+        page += f"\nMatrix-product peak of the machine (float32, GFLOP/s): {_spread(peaks)}.\n"
+    (folder / "performance.md").write_text(page)
+    (folder / "performance.svg").write_text(_plot(compared, servers))
 
 
-def _busy(load: float, cores: int) -> str:
-    return f", busy with other work as well (load average {load:.1f})" if load > cores else ""
+def _head(report: dict[str, Any]) -> str:
+    machine, rows, runs = report["machine"], report["rows"], report["runs"]
+    failing = [row["name"] for row in rows if not row["holds"]]
+    absent = [f"`{name}` was not measured: {why}" for name, why in report["missing"].items()]
+    return _HEAD.format(
+        cpu=machine["cpu"],
+        cores=machine["cores"],
+        platform=machine["platform"],
+        busy=_busy(machine["load_before"]),
+        holding=len(rows) - len(failing),
+        rows=len(rows),
+        failing=f"; these do not: {'; '.join(failing)}" if failing else "",
+        rounds=len(next(iter(runs.get(MIXED, {"": []}).values()))),
+        missing="".join(f"\n{line}\n" for line in absent),
+    )
+
+
+def _busy(load: float) -> str:
+    return f", busy with other work as well (load average {load:.1f})" if load > _IDLE else ""
 
 
 def _cells(values: dict[str, list[float]], servers: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ counts HTTP, parsing, checks, tokens, queue and answer as the layer's, though an
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,7 +19,8 @@ from tests.bench import servers, texts
 from tests.bench.client import Client
 from tests.bench.measure import Runs, medians
 from tests.bench.models import Model
-from tests.bench.rows import Row, at_most
+from tests.bench.report import Findings
+from tests.bench.rows import at_most
 from tests.bench.servers import Server
 
 _ONE, _MANY = "one text, s", "2,048 texts, s"
@@ -26,8 +28,9 @@ _HANDLER, _LAYER, _WHOLE = "handler", "layer", "ours"
 _PAIRS = 300
 
 
-def measure(home: Path, model: Model, rounds: int) -> tuple[list[Row], Runs]:
+def measure(home: Path, model: Model, rounds: int) -> Findings:
     """The rows on the layer, and every time that was taken."""
+    busy = os.getloadavg()[0]
     with ExitStack() as stack:
         both = [stack.enter_context(instant(home, model, name)) for name in (_HANDLER, _LAYER)]
         whole = stack.enter_context(servers.ours(home, model))
@@ -45,16 +48,17 @@ def measure(home: Path, model: Model, rounds: int) -> tuple[list[Row], Runs]:
         print(f"  {load}: {by_server}")
     added = found[_ONE][_LAYER] - found[_ONE][_HANDLER]
     share = found[_MANY][_LAYER] / found[_MANY][_WHOLE]
-    return [
+    rows = [
         at_most("API layer: ms over Infinity's own handler, one text", added * 1e3, 1),
         at_most("API layer: share of a request of 2,048 texts, %", share * 100, 5),
-    ], runs
+    ]
+    return Findings(rows, runs, busy)
 
 
 @contextmanager
 def instant(home: Path, model: Model, name: str) -> Iterator[Server]:
     """One of the two servers over a model that takes no time."""
-    port = servers._free_port()
+    port = servers.free_port()
     command = [sys.executable, "-m", "tests.bench.instant"]
     settings = {}
     if name == _LAYER:
@@ -66,7 +70,9 @@ def instant(home: Path, model: Model, name: str) -> Iterator[Server]:
             "--no-bettertransformer", "--no-model-warmup", "--host", "127.0.0.1",
             "--port", str(port),
         ]  # fmt: skip
-    with servers._run(name, command, settings, home=home, model=model, port=port) as server:
+    with servers.running(
+        name, command, home=home, port=port, model=model, settings=settings
+    ) as server:
         yield server
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.bench import texts
-from tests.bench.client import Client, interrupted_query_time, query_rate, query_time
+from tests.bench.client import Client, interrupted_query_time, query_time, request_rate
+from tests.bench.peak import matrix_product_peak
 from tests.bench.servers import Server
 
 # It describes no types to a strict checker.
@@ -17,59 +21,136 @@ tokenizers: Any = importlib.import_module("tokenizers")
 
 Runs = dict[str, dict[str, list[float]]]  # load -> server -> what each round measured
 
+QUERY = "one short query, s"
+CLIENTS = "16 clients of short queries, 1/s"
+MIXED = "32 mixed passages, tokens/s"
+MANY_MIXED = "256 mixed passages, tokens/s"
+BUSY = "short query during 2,048 passages, s"
+SIZES = tuple(f"{size} inputs, tokens/s" for size in ("10", "100", "1,000", "2,048"))
+PEAK = "matrix-product peak, FLOP/s"
+AGREEMENT = "least cosine to stock"
+_SOLO = "ours"  # whose server a load is for that compares ours with itself
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent, and how it is measured.
+
+    Attributes:
+        name: ends in its unit.
+        run: one measurement.
+        heavy: takes so long that fewer rounds, and no first one uncounted, have to do.
+        alone: measured on our server only.
+        peaks: the machine's matrix-product peak is taken after each of its rounds.
+    """
+
+    name: str
+    run: Callable[[Client], float]
+    heavy: bool = False
+    alone: bool = False
+    peaks: bool = False
+
 
 class Loads:
-    """What is sent, and how many tokens that is."""
+    """The loads for a model; no text of them is longer than its window of 512 tokens."""
 
     def __init__(self, tokenizer: Path) -> None:
         self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(512)
 
-    def tokens(self, items: Sequence[str]) -> int:
+    def main(self) -> list[Load]:
+        """What every server and model is asked."""
+        queries = texts.short(64)
+        return [
+            Load(QUERY, lambda client: query_time(client, queries[:24])),
+            Load(CLIENTS, lambda c: request_rate(c, [[query] for query in queries * 3], 16)),
+            self._bulk(MIXED, texts.mixed(32), peaks=True),
+            self._bulk("one text of 512 tokens, tokens/s", texts.longest()),
+        ]
+
+    def more(self) -> list[Load]:
+        """The rest: large ones, a mixed trace, and what ours is asked alone."""
+        short, query, bulk = texts.short(2048), texts.short(1)[0], texts.mixed(2048, seed=2)
+        return [
+            self._trace("mixed trace of 8 clients, tokens/s", texts.trace(64)),
+            self._bulk(MANY_MIXED, texts.mixed(256, seed=1), heavy=True),
+            self._bulk("2,048 short texts, tokens/s", short, heavy=True),
+            *(
+                self._bulk(name, short[: int(name.partition(" ")[0].replace(",", ""))], alone=True)
+                for name in SIZES
+            ),
+            Load(BUSY, lambda c: interrupted_query_time(c, bulk, query, 20), alone=True),
+        ]
+
+    def _bulk(
+        self, name: str, items: list[str], *, heavy: bool = False, alone: bool = False,
+        peaks: bool = False,
+    ) -> Load:  # fmt: skip
+        fitting = self._fit(items)
+        tokens = self._tokens(fitting)
+        return Load(name, lambda client: tokens / client.embed(fitting), heavy, alone, peaks)
+
+    def _trace(self, name: str, requests: list[list[str]]) -> Load:
+        fitting = [self._fit(items) for items in requests]
+        each = sum(map(self._tokens, fitting)) / len(fitting)
+        return Load(name, lambda client: each * request_rate(client, fitting, 8))
+
+    def _tokens(self, items: Sequence[str]) -> int:
         return sum(len(encoding.ids) for encoding in self._tokenizer.encode_batch(list(items)))
 
-    def _rate(self, items: list[str]) -> Callable[[Client], float]:
-        tokens = self.tokens(items)
-        return lambda client: tokens / client.embed(items)
-
-    def all(self, *, quick: bool) -> dict[str, Callable[[Client], float]]:
-        """Load -> what measures it; names end in their unit."""
-        queries = texts.short(64)
-        loads = {
-            "one short query, s": lambda client: query_time(client, queries[:24]),
-            "16 clients of short queries, 1/s": lambda client: query_rate(client, queries * 3, 16),
-            "32 mixed passages, tokens/s": self._rate(texts.mixed(32)),
-            "one text of 512 tokens, tokens/s": self._rate(texts.longest()),
-        }
-        if quick:
-            return loads
-        return loads | {
-            "256 mixed passages, tokens/s": self._rate(texts.mixed(256, seed=1)),
-            "2,048 short texts, tokens/s": self._rate(texts.short(2048)),
-            "10 inputs, tokens/s": self._rate(texts.short(10)),
-            "100 inputs, tokens/s": self._rate(texts.short(100)),
-            "1,000 inputs, tokens/s": self._rate(texts.short(1000)),
-            "short query during a bulk load, s": lambda client: interrupted_query_time(
-                client, texts.mixed(256, seed=2), queries[0], 20
-            ),
-        }
+    def _fit(self, items: Sequence[str]) -> list[str]:
+        """The texts, cut where the model would cut them: not every server does."""
+        found = self._tokenizer.encode_batch(list(items))
+        return [item[: e.offsets[-2][1]] for item, e in zip(items, found, strict=True)]
 
 
-def measure(
-    servers: Sequence[Server], loads: dict[str, Callable[[Client], float]], rounds: int
-) -> Runs:
-    """Every load on every server in turn, so that noise meets all alike (A B A B)."""
-    runs: Runs = {load: {server.name: [] for server in servers} for load in loads}
+def measure(servers: Sequence[Server], loads: Sequence[Load], rounds: int) -> Runs:
+    """Every load on every server in turn, so that noise meets all alike (A B A B).
+
+    Raises:
+        OSError: ours did not answer. Another server that fails is left out of the load.
+    """
     clients = {server.name: server.client() for server in servers}
-    for load, run in loads.items():
-        for client in clients.values():
-            run(client)  # first calls compile kernels and fill caches, in every server
-        for _ in range(rounds):
-            for name, client in clients.items():
-                runs[load][name].append(run(client))
-        print(f"  {load}: {medians(runs)[load]}", flush=True)
+    runs: Runs = {PEAK: {"machine": []}} if any(load.peaks for load in loads) else {}
+    for load in loads:
+        asked = {_SOLO: clients[_SOLO]} if load.alone else dict(clients)
+        times: dict[str, list[float]] = {name: [] for name in asked}
+        for name in [] if load.heavy else list(asked):
+            _run(load, name, asked)  # first calls compile kernels and fill caches, in every server
+        for _ in range(max(2, rounds // 2) if load.heavy else rounds):
+            for name in list(asked):
+                times[name] += _run(load, name, asked)
+            if load.peaks:
+                runs[PEAK]["machine"].append(matrix_product_peak())
+        runs[load.name] = {name: times[name] for name in asked}
+        print(f"  {load.name}: {medians(runs)[load.name]}", flush=True)
     return runs
+
+
+def _run(load: Load, name: str, asked: dict[str, Client]) -> list[float]:
+    """One measurement of a server; none, and the server asked no more, where it fails."""
+    try:
+        return [load.run(asked[name])]
+    except OSError as error:
+        if name == _SOLO:
+            raise
+        print(f"  {load.name}: {name} is left out: {error}")
+        del asked[name]
+        return []
+
+
+def agreement(servers: Sequence[Server]) -> Runs:
+    """Least cosine of each server's vectors to those of the first, over mixed passages."""
+    items = texts.mixed(8, seed=5) + texts.short(8, seed=5)
+    found = {server.name: np.array(server.client().vectors(items)) for server in servers}
+    first = next(iter(found.values()))
+    return {AGREEMENT: {name: [_least_cosine(first, other)] for name, other in found.items()}}
+
+
+def _least_cosine(one: Any, other: Any) -> float:  # noqa: ANN401 - (texts, size) each
+    sizes = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    return float(((one * other).sum(1) / sizes).min())
 
 
 def medians(runs: Runs) -> dict[str, dict[str, float]]:

@@ -39,12 +39,14 @@ def export(folder: Path, out: Path) -> None:
 
 
 def load(folder: Path) -> Any:  # noqa: ANN401 - fastembed's
-    """The exported model with CLS pooling, as fastembed runs bge-small."""
+    """The exported model with its own pooling, as fastembed runs bge-small (CLS)."""
+    asked = json.loads((folder / "1_Pooling/config.json").read_text())
+    kind = "CLS" if asked["pooling_mode_cls_token"] else "MEAN"
     fastembed: Any = importlib.import_module("fastembed")
     described: Any = importlib.import_module("fastembed.common.model_description")
     fastembed.TextEmbedding.add_custom_model(
         model=_NAME,
-        pooling=described.PoolingType.CLS,
+        pooling=described.PoolingType[kind],
         normalization=True,
         sources=described.ModelSource(hf=_NAME),
         dim=384,

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-_SIZE, _SECONDS = 1024, 2.0
+_SIZE, _SECONDS = 1024, 0.5
 
 
 def matrix_product_peak() -> float:
@@ -18,7 +18,3 @@ def matrix_product_peak() -> float:
         torch.mm(a, b)
         best = min(best, time.perf_counter() - start)
     return 2.0 * _SIZE**3 / best
-
-
-if __name__ == "__main__":
-    print(matrix_product_peak())

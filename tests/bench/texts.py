@@ -30,3 +30,13 @@ def short(count: int, seed: int = 0) -> list[str]:
 def longest(seed: int = 0) -> list[str]:
     """One text of at least 512 tokens; models cut it there."""
     return [passage(random.Random(seed), 700)]  # noqa: S311 - the same texts in every run
+
+
+def trace(count: int, seed: int = 0) -> list[list[str]]:
+    """Requests as a search service sends them: seven queries, two passages, a batch of 16, …"""
+    queries, passages = short(count, seed), mixed(16 * count, seed + 1)
+    draw = random.Random(seed)  # noqa: S311 - the same texts in every run
+    sizes = draw.choices((0, 1, 16), weights=(7, 2, 1), k=count)
+    return [
+        passages[16 * i : 16 * i + size] if size else [queries[i]] for i, size in enumerate(sizes)
+    ]
