@@ -75,7 +75,10 @@ def serve(folder: Path, port: int) -> None:
         def log_message(self, *_: object) -> None:
             """Nothing: a line a request would be part of what is measured."""
 
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # the standard library's 5 would refuse 16 clients at once
+
+    Server(("127.0.0.1", port), Handler).serve_forever()
 
 
 if __name__ == "__main__":
