@@ -19,6 +19,14 @@ _ONNX = ("fastembed", "onnx", "tokenizers<0.23", "huggingface-hub<1", "numpy<2")
 # The package of llama.cpp's Python binding, because its source carries all of llama.cpp.
 _LLAMA = "llama-cpp-python==0.3.36"
 _COMPILERS = {"cmake": "cmake", "g++": "g++", "make": "make"}
+_OPTIONS = (
+    "CMAKE_BUILD_TYPE=Release",
+    "BUILD_SHARED_LIBS=OFF",
+    "LLAMA_OPENSSL=OFF",
+    "LLAMA_USE_PREBUILT_UI=OFF",
+    "LLAMA_BUILD_TESTS=OFF",
+    "LLAMA_BUILD_EXAMPLES=OFF",
+)
 _BUILD_PATIENCE = 900.0  # seconds
 
 
@@ -82,36 +90,37 @@ def _llama() -> Path:
     """Folder with llama.cpp's ``source`` and ``build``, kept in the cache.
 
     Raises:
-        ApplianceError: the source or a compiler cannot be had, or it does not compile.
+        ApplianceError: the source or a compiler cannot be had, it does not compile, or not in
+            the time it is given; the next call goes on where this one stopped.
     """
     with cache.lock("llama"):
-        return cache.make_once(cache.folder("llama") / cache.key(_LLAMA, _cpu()), _compile, _LLAMA)
+        folder = cache.make_once(
+            cache.folder("llama") / cache.key(_LLAMA, _cpu()), _fetch, f"source of {_LLAMA}"
+        )
+        build = folder / "build"
+        if not (build / "bin/llama-server").is_file():
+            host.install(_COMPILERS)
+            cache.say("Compiling llama.cpp's server ...")
+            options = [f"-D{option}" for option in _OPTIONS]
+            run(["cmake", "-S", folder / "source", "-B", build, *options], timeout=None)
+            jobs = ("--parallel", str(len(os.sched_getaffinity(0))))
+            run(
+                ["cmake", "--build", build, "--target", "llama-server", *jobs],
+                timeout=_BUILD_PATIENCE,
+            )
+    return folder
 
 
-def _compile(into: Path) -> None:
-    host.install(_COMPILERS)
-    download = ("download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", into)
-    run([*pip(), *download, _LLAMA], timeout=None)
-    (archive,) = into.glob("*.tar.gz")
+def _fetch(into: Path) -> None:
+    """llama.cpp's part of the package's source."""
     package = into / "package"
-    package.mkdir()
+    options = ("--quiet", "--no-deps", "--no-binary", ":all:")
+    run([*pip(), "download", *options, "--dest", package, _LLAMA], timeout=None)
+    (archive,) = package.glob("*.tar.gz")
     run(["tar", "--extract", "--file", archive, "--directory", package], timeout=None)
-    archive.unlink()
     (source,) = package.glob("*/vendor/llama.cpp")
     source.rename(into / "source")
     shutil.rmtree(package)
-    build = into / "build"
-    run(
-        ["cmake", "-S", into / "source", "-B", build, "-DCMAKE_BUILD_TYPE=Release",
-         "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF",
-         "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF"],
-        timeout=None,
-    )  # fmt: skip
-    jobs = str(len(os.sched_getaffinity(0)))
-    run(
-        ["cmake", "--build", build, "--target", "llama-server", "--parallel", jobs],
-        timeout=_BUILD_PATIENCE,
-    )
 
 
 def _cpu() -> str:
