@@ -63,7 +63,7 @@ def write(folder: Path, report: dict[str, Any]) -> None:
 
 def _head(report: dict[str, Any]) -> str:
     machine, rows, runs = report["machine"], report["rows"], report["runs"]
-    failing = [row["name"] for row in rows if not row["holds"]]
+    failing = [_failing(row) for row in rows if not row["holds"]]
     absent = [f"`{name}` was not measured: {why}" for name, why in report["missing"].items()]
     return _HEAD.format(
         cpu=machine["cpu"],
@@ -76,6 +76,10 @@ def _head(report: dict[str, Any]) -> str:
         rounds=len(next(iter(runs.get(MIXED, {"": []}).values()))),
         missing="".join(f"\n{line}\n" for line in absent),
     )
+
+
+def _failing(row: dict[str, Any]) -> str:
+    return str(row["name"]) + (" (not measured)" if row["measured"] is None else "")
 
 
 def _busy(load: float) -> str:
