@@ -5,10 +5,12 @@ PYTHON ?= python3
 MODE ?= auto
 # Power cuts of `make faults`.
 ROUNDS ?= 50
+# How long `make soak` loads a machine.
+MINUTES ?= 30
 # More arguments for pytest or the benchmark, such as ARGS="-k gate".
 ARGS ?=
 
-.PHONY: help run test test-ami test-unit lint audit faults fleet ami bench build reproduce down clean locks
+.PHONY: help run test test-ami test-unit lint audit faults fleet soak ami bench build reproduce down clean locks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -40,6 +42,9 @@ faults: ## power cuts and other accidents, ROUNDS=50 of them; the figures are in
 
 fleet: ## 1 to 4 members behind a load balancer, under load: kill, replace, rotate; build/fleet.json
 	@exec $(PYTHON) -m machine fleet -- $(ARGS)
+
+soak: ## MINUTES=30 of mixed load at 90 % of capacity; the figures are in build/soak.json
+	@exec $(PYTHON) -m machine soak -- --minutes $(MINUTES) $(ARGS)
 
 bench: ## ours against stock Infinity in one run, as ratios
 	@exec $(PYTHON) -m machine bench -- $(ARGS)

@@ -9,7 +9,7 @@
     logs [-- ARGUMENTS]        its journal, with journalctl's own arguments
     list                       the machines of this checkout
     run [--mode MODE]          what `make run` does: serve until Ctrl-C, then clear it away
-    test | bench | audit [-- ARGS…]    what `make test`, `make bench` and `make audit` do
+    test | bench | soak | audit [-- ARGS…]    what `make test` and its like do
     ami -- build | publish | …         python -m appliance.ami in the tests' environment
 
 up to logs take --name N; the default is "main". `down --all` removes all of this checkout's.
@@ -72,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     verb("ami", verbs.ami).add_argument("argv", nargs="*", metavar="ARGUMENT")
     verb("audit", verbs.audit).add_argument("argv", nargs="*", metavar="ROWS")
     verb("fleet", verbs.fleet).add_argument("argv", nargs="*", metavar="ARGUMENT")
+    verb("soak", verbs.soak).add_argument("argv", nargs="*", metavar="ARGUMENT")
     verb("bench", verbs.bench).add_argument("argv", nargs="*", metavar="ARGUMENT")
     for name in ("up", "exec", "reboot", "stop", "down", "logs", "run"):
         commands.choices[name].add_argument("--name", default=names.DEFAULT)

@@ -60,6 +60,21 @@ def bench(arguments: Sequence[str]) -> int:
     return 0
 
 
+def soak(arguments: Sequence[str]) -> int:
+    """Replace this process by the load of minutes; does not return.
+
+    Raises:
+        ApplianceError: no machine can be booted here, which is what is loaded.
+    """
+    if reason := host.why_no_machine():
+        raise ApplianceError(
+            f"No machine can be booted here: {reason}.", "Load one as root on Linux."
+        )
+    build()
+    _become([str(host_venv("dev") / "bin/python"), "-m", "tests.soak", *arguments])
+    return 0
+
+
 def ami(arguments: Sequence[str]) -> int:
     """Replace this process by the AMI's build or publication; does not return."""
     _become([str(host_venv("dev") / "bin/python"), "-m", "appliance.ami", *arguments])

@@ -102,6 +102,10 @@ def bench(options: argparse.Namespace) -> int:
     return checks.bench(options.argv)
 
 
+def soak(options: argparse.Namespace) -> int:
+    return checks.soak(options.argv)
+
+
 def ami(options: argparse.Namespace) -> int:
     return checks.ami(options.argv)
 

@@ -38,16 +38,23 @@ def snapshot(home: Path, model: Model) -> Path:
     return home / f"hub/models--{model.id.replace('/', '--')}/snapshots/{_REVISION}"
 
 
+def lay_out(home: Path, model: Model) -> Path:
+    """The place for a model's files below ``home`` (an HF_HOME), as its main revision."""
+    folder = snapshot(home, model)
+    folder.mkdir(parents=True, exist_ok=True)
+    refs = folder.parent.parent / "refs"
+    refs.mkdir(exist_ok=True)
+    (refs / "main").write_text(_REVISION)
+    return folder
+
+
 def prepare(home: Path) -> None:
     """Write both models below ``home`` (an HF_HOME), unless they are there."""
     for model in MODELS.values():
         folder = snapshot(home, model)
         if (folder / "model.safetensors").is_file():
             continue
-        folder.mkdir(parents=True, exist_ok=True)
-        refs = folder.parent.parent / "refs"
-        refs.mkdir(exist_ok=True)
-        (refs / "main").write_text(_REVISION)
+        lay_out(home, model)
         if model is MINILM:
             shutil.copytree(_shipped(), folder, dirs_exist_ok=True)
         else:

@@ -21,7 +21,7 @@ def test_ruff_finds_nothing(arguments: list[str]) -> None:
 # Tests are no packages: the modules of one folder see each other, our packages, and what pytest's
 # pythonpath names. What is run as `python -m tests.bench` and its like has whole names.
 TESTS = sorted(str(p.relative_to(REPO)) for p in (REPO / "tests").iterdir() if any(p.glob("*.py")))
-WHOLE_NAMES = ["tests/bench", "tests/fleet"]
+WHOLE_NAMES = ["tests/bench", "tests/fleet", "tests/soak"]
 
 
 @pytest.mark.parametrize("folder", [".", *TESTS])
