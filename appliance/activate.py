@@ -1,8 +1,8 @@
 """New files in place of old ones, tested; the old ones back when anything fails or is cut off.
 
-A change is undone by whoever comes next: before the first file is replaced, the old ones are
-kept aside under a second name and a list of them is on disk. Deleting the list is the moment
-from which the change stands.
+A change is undone by whoever comes next: before the first file is replaced, a list of all is on
+disk and the old ones are kept aside under a second name. Renaming the list is the moment from which
+the change stands; under its new name it says what is still to be cleared away.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from appliance import units
 from appliance.errors import ApplianceError
@@ -74,10 +75,13 @@ def activated(files: Sequence[Change], gate: Gate) -> Iterator[None]:
     """
     paths = [file.path for file in files]
     try:
-        existed = [_set_aside(path) for path in paths]
-        _write_list(gate, paths, existed)
+        _clear(gate)
+        remove_leftovers(paths)  # what is aside must not be of an earlier change
+        _write_list(gate, paths)
+        for path in paths:
+            _set_aside(path)
     except BaseException:
-        remove_leftovers(paths)
+        _finish(gate)
         raise
     reloaded = False
     try:
@@ -91,13 +95,14 @@ def activated(files: Sequence[Change], gate: Gate) -> Iterator[None]:
     except BaseException:
         undo(gate, reload=reloaded)
         raise
-    _finish(gate, paths)
+    _finish(gate)
 
 
 def undo(gate: Gate, *, reload: bool = True) -> bool:
     """Take back the change that the list on disk tells of, if there is one.
 
-    Only for who holds the lock of the changes. It can be cut off and repeated.
+    One that stands is cleared up after. Only for who holds the lock of the changes. It can be cut
+    off and repeated.
 
     Args:
         gate: whose change.
@@ -110,22 +115,22 @@ def undo(gate: Gate, *, reload: bool = True) -> bool:
         ApplianceError: the files are as they were, but nginx does not take them: something
             else is wrong with its configuration.
     """
-    try:
-        listed = json.loads(gate.paths.change.read_text("utf-8"))
-    except FileNotFoundError:
+    remove_temporaries(gate.paths.change)
+    listed = _listed(gate.paths.change)
+    if listed is None:
+        _clear(gate)
         return False
     for path, existed in listed["files"]:
         _put_back(Path(path), existed=existed)
-    paths = [Path(path) for path, _ in listed["files"]]
     try:
-        if listed["server"] != _server(gate, paths):
+        if listed["server"] != _server(gate, _paths(listed)):
             units.restart(units.SERVER, wait=False)  # at boot it comes after us
         if reload and gate.running():
             gate.reload()
     except ApplianceError:
-        _finish(gate, paths)
+        _finish(gate)
         raise
-    _finish(gate, paths)
+    _finish(gate)
     return True
 
 
@@ -136,17 +141,37 @@ def remove_leftovers(paths: Sequence[Path]) -> None:
         remove(_aside(path))
 
 
-def _finish(gate: Gate, paths: Sequence[Path]) -> None:
-    """From here on, what is there stands."""
-    remove(gate.paths.change)
-    remove_leftovers(paths)
+def _finish(gate: Gate) -> None:
+    """From here on, what is there stands. It needs no free space."""
+    with suppress(FileNotFoundError):
+        os.replace(gate.paths.change, gate.paths.finished)
+        sync_directory(gate.paths.state)
+    _clear(gate)
 
 
-def _write_list(gate: Gate, paths: Sequence[Path], existed: Sequence[bool]) -> None:
-    listed = [[str(path), was_there] for path, was_there in zip(paths, existed, strict=True)]
+def _clear(gate: Gate) -> None:
+    """Delete the old files of a change that stands, if some are left."""
+    if finished := _listed(gate.paths.finished):
+        remove_leftovers(_paths(finished))
+        remove(gate.paths.finished)
+
+
+def _write_list(gate: Gate, paths: Sequence[Path]) -> None:
+    listed = [[str(path), os.path.lexists(path)] for path in paths]
     change = {"files": listed, "server": _server(gate, paths)}
-    remove_temporaries(gate.paths.change)
     write_atomic(gate.paths.change, json.dumps(change), 0o600)
+
+
+def _listed(path: Path) -> dict[str, Any] | None:
+    try:
+        listed: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return listed
+
+
+def _paths(listed: dict[str, Any]) -> list[Path]:
+    return [Path(path) for path, _ in listed["files"]]
 
 
 def _server(gate: Gate, paths: Sequence[Path]) -> str:
@@ -160,20 +185,18 @@ def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.before")
 
 
-def _set_aside(path: Path) -> bool:
-    """Give the file a second name; returns whether there is a file."""
-    remove(_aside(path))  # of an attempt that was killed
+def _set_aside(path: Path) -> None:
+    """Give the file a second name, if there is one."""
     try:
         os.link(path, _aside(path), follow_symlinks=False)  # a link is kept as the link it is
         sync_directory(path.parent)
     except FileNotFoundError:
-        return False  # new: putting back is removing
+        return  # new: putting back is removing
     except OSError as error:
         raise ApplianceError(
             f"{path} could not be kept aside: {error.strerror}.",
             "Check the free space with `df -h` and `df -i`.",
         ) from error
-    return True
 
 
 def _put_back(path: Path, *, existed: bool) -> None:

@@ -127,6 +127,11 @@ class Paths:
         return self.state / "change.json"
 
     @property
+    def finished(self) -> Path:
+        """The same list of a change that stands, until nothing is left of the old files."""
+        return self.state / "finished.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "run/infinity-appliance.lock"
 

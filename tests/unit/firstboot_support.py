@@ -150,11 +150,11 @@ def die_before(effect: int) -> None:
 
 
 def _die_before_commit(paths: Paths) -> None:
-    real = os.unlink
+    real = os.replace
 
-    def unlink(path: str | Path) -> None:
-        if Path(path) == paths.change:
+    def replace(source: str | Path, target: str | Path) -> None:
+        if Path(source) == paths.change:
             os._exit(CRASHED)
-        real(path)
+        real(source, target)
 
-    setattr(os, "unlink", unlink)  # noqa: B010 - an attribute of the module, whatever its type
+    setattr(os, "replace", replace)  # noqa: B010 - an attribute of the module, whatever its type

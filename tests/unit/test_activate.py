@@ -198,9 +198,9 @@ def test_what_was_cut_off_anywhere_is_undone_or_stands_as_a_whole(
         folder.mkdir()
         died = killed(gate, new_files(folder), effect)
         undo(gate)
-        left = {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."}
-        assert left in ({"old": "old"}, whole)
-        assert not gate.paths.change.exists()
+        left = {path.name: path.read_text() for path in folder.iterdir()}
+        assert left in ({"old": "old"}, whole), "half a change, or old files left aside"
+        assert not any(gate.paths.state.iterdir()), "a list is left"
         seen.append(left == whole)
         if not died:
             break
