@@ -42,7 +42,7 @@ def cost(machine: Machine, measure: Callable[[], float]) -> float:
     """The least of what is measured, as a multiple of the least that Python takes beside it."""
     pairs = [(of_command(machine, NEEDED), measure()) for _ in range(TRIES)]
     needed, taken = (min(times) for times in zip(*pairs, strict=True))
-    return taken / needed
+    return float(taken / needed)
 
 
 def test_first_boot_is_short(fragile: Machine) -> None:
