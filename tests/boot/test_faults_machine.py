@@ -60,11 +60,11 @@ def test_a_server_whose_allocations_fail_for_a_while_serves_afterwards(fragile: 
     pid = probe.show(fragile, "infinity.service", "MainPID")
     with faults.burglar(fragile):
         fragile.exec(["prlimit", f"--pid={pid}", f"--as={MIB}", f"--data={MIB}"])
-        over(fragile)
+        over(fragile, 64)
         began = time.monotonic()
         fragile.exec(["prlimit", f"--pid={pid}", "--as=unlimited", "--data=unlimited"], check=False)
-        probe.eventually(lambda: over(fragile) == 200, "an answer to as much", faults.NEVER)
         faults.back(fragile, "a server whose allocations failed", began)
+        probe.eventually(lambda: over(fragile, 64) == 200, "an answer to as much", faults.NEVER)
     assert faults.healthy(fragile) == []
 
 
@@ -72,7 +72,7 @@ def test_a_server_that_the_kernel_kills_for_its_memory_is_replaced(fragile: Mach
     faults.up(fragile)
     pid = probe.show(fragile, "infinity.service", "MainPID")
     with faults.burglar(fragile), too_little(fragile, pid) as kernel:
-        over(fragile)
+        over(fragile, 1000)
         began = time.monotonic()
         probe.eventually(
             lambda: probe.show(fragile, "infinity.service", "MainPID") not in {pid, "0"},
@@ -100,9 +100,9 @@ def too_little(machine: Machine, pid: str) -> Iterator[str]:
             machine.exec(["systemctl", "daemon-reload"])
     elif (FIRST_VERSION / "memory.limit_in_bytes").exists():
         group = FIRST_VERSION / f"oom-{machine.place.full}"
-        group.mkdir()
+        group.mkdir(exist_ok=True)
         try:
-            (group / "memory.limit_in_bytes").write_text(str(16 * MIB))
+            (group / "memory.limit_in_bytes").write_text(str(4 * MIB))
             (group / "cgroup.procs").write_text(str(on_host(machine, pid)))
             yield "the kernel"
             assert "oom_kill 0" not in (group / "memory.oom_control").read_text().splitlines()
@@ -124,10 +124,10 @@ def on_host(machine: Machine, pid: str) -> int:
     raise AssertionError(f"process {pid} of the machine is not to be found")
 
 
-def over(machine: Machine) -> int:
+def over(machine: Machine, texts: int) -> int:
     """Ask for what takes memory; the status of the answer, 0 when none came."""
     mine = probe.credentials(machine)
-    body = {"model": mine.model, "input": ["word " * 200] * 64}
+    body = {"model": mine.model, "input": ["word " * 200] * texts}
     try:
         answer = probe.request(machine, "/embeddings", headers=mine.bearer, body=body, timeout=120)
     except httpx.HTTPError:  # it ended in the middle
