@@ -10,7 +10,7 @@ MINUTES ?= 30
 # More arguments for pytest or the benchmark, such as ARGS="-k gate".
 ARGS ?=
 
-.PHONY: help run test test-ami test-unit lint audit faults fleet soak ami bench build reproduce down clean locks
+.PHONY: help run test test-ami test-disk test-unit lint audit faults fleet soak ami bench build reproduce down clean locks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -23,6 +23,9 @@ test: ## everything that must pass; boot tests need root
 
 test-ami: ## make ami with Packer against a stand-in for EC2, all of provisioning over SSH
 	@AMI_REHEARSAL=full exec $(PYTHON) -m machine test -- tests/boot/test_ami.py $(ARGS)
+
+test-disk: ## the image as a disk under QEMU, with its own kernel; figures in build/disk.json
+	@exec $(PYTHON) -m machine test -- tests/disk $(ARGS)
 
 test-unit: ## the tests that need no root
 	@exec $(PYTHON) -m machine test -- tests/unit $(ARGS)

@@ -2,6 +2,7 @@
 
     build                      make the image; cached, rebuilt when an input changes
     reproduce [--layer NAME]   build it twice (from that layer up) and compare every file
+    disk [FILE]                the image as a disk that boots by itself, at build/disk.raw or there
     up [--imds FILE|none]      make a machine or start it; returns when it is ready
        [--from A]              … with a copy of machine A's disk, as another instance
     exec [--user U] -- CMD…    run a command inside
@@ -20,9 +21,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from appliance.errors import ApplianceError
-from machine import names, verbs
+from machine import disk, names, verbs
 
 MODES = ("auto", "machine", "processes")
 
@@ -55,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     verb("build", verbs.build)
+    verb("disk", verbs.disk).add_argument("file", nargs="?", type=Path, default=disk.DEFAULT)
     up = verb("up", verbs.up)
     up.add_argument("--imds", metavar="FILE|none", help="what its metadata says, as JSON")
     up.add_argument("--from", dest="source", metavar="A", help="clone this machine's disk")

@@ -17,6 +17,7 @@ from machine.layers import ALONE_WITH_CHILDREN, Stack, add, put
 from machine.model import model
 from machine.steps import (
     appliance_step,
+    kernel_step,
     model_step,
     packages_step,
     python_step,
@@ -51,11 +52,12 @@ class Image:
     model: str
 
 
-def build(suite: str | None = None) -> Image:
+def build(suite: str | None = None, *, kernel: bool = False) -> Image:
     """Build what is missing and return the image; a second call takes under a second.
 
     Args:
         suite: bookworm, trixie or noble; else the environment's SUITE, else what the host is.
+        kernel: with a layer more, that of a disk which boots by itself.
 
     Raises:
         ApplianceError: not root, a tool or a supported release is missing, or a step failed.
@@ -73,6 +75,7 @@ def build(suite: str | None = None) -> Image:
             sbom_step(PYTHONS[chosen]),
             model_step(chosen_model),
             appliance_step(),
+            *([kernel_step(chosen)] if kernel else []),
             record_step(),
         ]
         stack = functools.reduce(add, steps, base(chosen))

@@ -109,9 +109,16 @@ def _try(argv: list[str | Path], otherwise: str) -> None:
 
 
 def missing(tools: Mapping[str, str]) -> list[str]:
-    """The packages of those tools that are not there; tools maps a program to its package."""
+    """The packages of those tools that are not there; tools maps a program to its package.
+
+    A tool with a slash is a file that need not be a program.
+    """
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return sorted({name for tool, name in tools.items() if not shutil.which(tool, path=path)})
+
+    def there(tool: str) -> bool:
+        return Path(tool).exists() if "/" in tool else shutil.which(tool, path=path) is not None
+
+    return sorted({name for tool, name in tools.items() if not there(tool)})
 
 
 def install(tools: Mapping[str, str]) -> None:

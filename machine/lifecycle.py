@@ -44,13 +44,14 @@ def start(place: Place, saved: Record) -> None:
     record.save(place, saved)
     overlay.mount(place, [Path(layer) for layer in saved.layers])
     local_config.write(place)
-    _write_defaults(place, saved)
+    write_defaults(place, saved)
     if saved.metadata is not None:
         start_emulator(place, Path(saved.metadata))
     start_supervisor(place)
 
 
-def _write_defaults(place: Place, saved: Record) -> None:
+def write_defaults(place: Place, saved: Record) -> None:
+    """What the emulator says where the machine's file is silent."""
     address, mac = network.machine_address(saved.index), network.mac(saved.index)
     defaults = metadata.instance_defaults(address, mac)
     defaults["instance-id"] = saved.instance_id

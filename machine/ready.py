@@ -103,7 +103,7 @@ def cloud_init_done(inside: Inside, units: list[Unit]) -> bool:
     return final in {None, "inactive"} and system in {"running", "degraded"}
 
 
-def answers(address: str, port: int = 443) -> bool:
+def answers(address: str, port: int = 443, path: str = "/readyz") -> bool:
     """Whether an embedding came back: /readyz is 200, whatever name one asks for.
 
     The certificate is not checked: this asks for readiness and sends no secret.
@@ -113,7 +113,7 @@ def answers(address: str, port: int = 443) -> bool:
     context.verify_mode = ssl.CERT_NONE
     connection = http.client.HTTPSConnection(address, port, timeout=3, context=context)
     try:
-        connection.request("GET", "/readyz")
+        connection.request("GET", path)
         return connection.getresponse().status == http.client.OK
     except (OSError, http.client.HTTPException):
         return False

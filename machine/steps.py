@@ -11,6 +11,13 @@ from machine.model import Model
 PACKER = cache.REPO / "packer"
 PROVISION = PACKER / "provision.sh"
 PHASES = PACKER / "provision.d"
+KERNEL = cache.REPO / "machine/kernel-layer.sh"
+# The distributions' kernels for virtual machines: virtio, NVMe and ENA, and no laptop's drivers.
+KERNELS = {
+    "bookworm": "linux-image-cloud-amd64",
+    "trixie": "linux-image-cloud-amd64",
+    "noble": "linux-image-virtual",
+}
 
 
 def packages_step(suite: str) -> Step:
@@ -94,6 +101,21 @@ def appliance_step() -> Step:
             (f"{INSIDE}/repo/packer/clean.sh",),
         ),
         binds={"repo": cache.REPO},
+    )
+
+
+def kernel_step(suite: str) -> Step:
+    """A kernel and a boot loader, for a disk; the cleaning once more, for what that left."""
+    clean = PACKER / "clean.sh"
+    return Step(
+        "kernel",
+        inputs=(cache.digest_files(KERNEL, clean), KERNELS[suite]),
+        commands=(
+            (f"{INSIDE}/repo/machine/{KERNEL.name}", KERNELS[suite]),
+            (f"{INSIDE}/repo/packer/clean.sh",),
+        ),
+        binds={"repo": cache.REPO},
+        writable={"/var/cache/apt/archives": cache.folder(f"apt-{suite}")},
     )
 
 

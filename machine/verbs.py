@@ -10,6 +10,7 @@ from pathlib import Path
 from appliance.errors import ApplianceError
 from machine import build as image
 from machine import checks, inside, names, run_command, say
+from machine import disk as bootable
 from machine import reproduce as two_builds
 from machine.instance import Machine
 
@@ -29,6 +30,13 @@ def need_root() -> None:
 def build(_: argparse.Namespace) -> int:
     made = image.build()
     print(f"image {made.key} ({made.suite}, {made.model})")
+    return 0
+
+
+def disk(options: argparse.Namespace) -> int:
+    bootable.make(image.build(kernel=True), options.file)
+    print(f"{options.file}: GPT, EFI, {bootable.SIZE >> 30} GiB, sparse. It asks EC2's metadata")
+    print("service who it is, as an instance does; `make test-disk` boots one under QEMU.")
     return 0
 
 

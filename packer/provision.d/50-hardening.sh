@@ -74,9 +74,15 @@ no_crash_reports() {
     systemctl mask apport.service apport-autoreport.path apport-forward.socket
 }
 
+# Its helper, without the setuid bit, would make /tmp/user the first user's.
+no_temporary_folders_by_pam() {
+    pam-auth-update --package --remove tmpdir
+}
+
 strip_setuid
 remove_excluded
 refuse_compilers
 defaults_of_logins
 close_folders
 no_crash_reports
+no_temporary_folders_by_pam

@@ -6,8 +6,9 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import httpx
 
@@ -27,6 +28,22 @@ HOST_KEYS = "/etc/ssh/ssh_host_*_key"
 REFUSED = 401
 
 
+class Said(Protocol):
+    """What a command left."""
+
+    @property
+    def stdout(self) -> str: ...
+
+
+class Owned(Protocol):
+    """A machine of any kind, as its owner reaches it."""
+
+    @property
+    def address(self) -> str: ...
+
+    def exec(self, command: Sequence[str] | str) -> Said: ...
+
+
 @dataclass(frozen=True)
 class Credentials:
     """The credentials file."""
@@ -43,7 +60,7 @@ class Credentials:
         return {"Authorization": f"Bearer {self.api_key}"}
 
 
-def credentials(machine: Machine) -> Credentials:
+def credentials(machine: Owned) -> Credentials:
     """Read the credentials file; its keys must be these, in this order."""
     lines = machine.exec(["cat", str(PATHS.credentials)]).stdout.splitlines()
     pairs = [line.partition("=") for line in lines]
@@ -53,7 +70,7 @@ def credentials(machine: Machine) -> Credentials:
 
 
 def request(
-    machine: Machine,
+    machine: Owned,
     path: str,
     *,
     host: str | None = None,

@@ -128,6 +128,15 @@ def test_choice_is_measured_once_and_remembered(
     assert encoder_tuning.choose(weights, cache) == first
 
 
+def test_very_slow_cpu_is_spared_the_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    monkeypatch.setattr(encoder_tuning, "_SLOW", 0.0)
+    monkeypatch.setattr(encoder_tuning, "_half", lambda *_: pytest.fail("measured all the same"))
+    assert encoder_tuning.measure(weights) == encoder_tuning.DEFAULT
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"x": 1}', '{"x": {"kernel": "packed"}}', "\0"])
 def test_broken_memory_is_measured_anew(tmp_path: Path, content: str) -> None:
     weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
