@@ -27,7 +27,7 @@ mkdir -m 1777 -p /tmp/cores && cd /tmp/cores
 ulimit -c unlimited
 sh -c 'kill -SEGV $$'
 for limit in 0 infinity; do
-    systemd-run --quiet --wait --property=LimitCORE=$limit --property=WorkingDirectory=$PWD \\
+    systemd-run --quiet --wait --collect --property=LimitCORE=$limit --property=WorkingDirectory=$PWD \\
         sh -c 'kill -ABRT $$'
 done
 find $PWD /var/lib/systemd/coredump /var/crash -type f 2>/dev/null | wc -l
@@ -88,7 +88,7 @@ def test_a_crash_leaves_no_core(booted: Virtual) -> None:
 def test_whoever_reads_a_secret_is_recorded(booted: Virtual) -> None:
     rules = booted.exec(["cat", "/etc/audit/rules.d/infinity.rules"]).stdout.splitlines()
     wanted = sum(rule.startswith("-") for rule in rules)
-    loaded = booted.exec(["auditctl", "-l"]).stdout.count("infinity-")
+    loaded = len(re.findall(r"(?:-k |key=)infinity-", booted.exec(["auditctl", "-l"]).stdout))
     act = f"cat {' '.join(SECRETS)} >/dev/null; touch /home/ubuntu/.ssh/authorized_keys; sleep 1; "
     search = "ausearch --input-logs --start recent --raw --key "
     reads = booted.exec(f"{act} {search} infinity-secret --executable /usr/bin/cat").stdout
