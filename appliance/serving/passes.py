@@ -10,6 +10,8 @@ from contextlib import contextmanager
 # A pass may take this long before it counts as hung, or ten times what its tokens cost lately:
 # one text that fills a large model's window is slow, not stuck.
 PATIENCE, SLACK = 8.0, 10.0
+# The first one packs weights and generates code, on a machine that is still starting; nobody waits.
+FIRST_PATIENCE = 90.0
 _SMOOTHING = 0.2
 
 
@@ -58,7 +60,7 @@ class Passes:
                     self._learn(tokens / (now - start))
 
     def _allowed(self, tokens: int) -> float:
-        return max(PATIENCE, SLACK * tokens / self._rate if self._rate else 0.0)
+        return max(PATIENCE, SLACK * tokens / self._rate) if self._rate else FIRST_PATIENCE
 
     def _learn(self, rate: float) -> None:
         self._rate += _SMOOTHING * (rate - self._rate) if self._rate else rate

@@ -18,7 +18,7 @@ from appliance.serving.errors import ApiError
 from appliance.serving.loading import matryoshka
 from appliance.serving.metrics import MAX_KEYS, Metrics
 from appliance.serving.notify import notify
-from appliance.serving.passes import PATIENCE, Passes
+from appliance.serving.passes import FIRST_PATIENCE, PATIENCE, Passes
 from appliance.serving.watchdog import stuck
 
 
@@ -122,6 +122,13 @@ def test_a_pass_is_overdue_only_beyond_what_its_tokens_explain() -> None:
         assert not passes.overdue(now + 800)
         assert passes.overdue(now + 820)
         assert not stuck(passes, sent=now, now=now + 800)
+
+
+def test_the_first_pass_of_all_may_take_longer() -> None:
+    passes = Passes(lambda: 0.0)
+    with passes.one(16):
+        assert not passes.overdue(FIRST_PATIENCE - 1)
+        assert passes.overdue(FIRST_PATIENCE + 1)
 
 
 def test_a_canary_that_no_pass_takes_up_is_stuck() -> None:
