@@ -27,7 +27,7 @@ mkdir -m 1777 -p /tmp/cores && cd /tmp/cores
 ulimit -c unlimited
 sh -c 'kill -SEGV $$'
 for limit in 0 infinity; do
-    systemd-run --quiet --wait --collect --property=LimitCORE=$limit --property=WorkingDirectory=$PWD \\
+    systemd-run --quiet --wait --collect -p LimitCORE=$limit -p WorkingDirectory=$PWD \\
         sh -c 'kill -ABRT $$'
 done
 find $PWD /var/lib/systemd/coredump /var/crash -type f 2>/dev/null | wc -l
