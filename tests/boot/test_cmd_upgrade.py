@@ -47,13 +47,18 @@ def renumbered(wheel: Path) -> tuple[str, bytes]:
 def machine(other: Machine) -> Iterator[Machine]:
     """Serving, with a wheel of the next version in /root."""
     probe.eventually(lambda: ready(other), "the model")
-    python = "import sys; print('%d.%d' % sys.version_info[:2])"
-    version = other.exec(["python3", "-c", python]).stdout.strip()
-    (wheel,) = wheels.locked("server", version).glob(f"infinity_emb-{NOW}-*.whl")
-    name, data = renumbered(wheel)
-    other.exec(f"mkdir -p /root/wheels && cat >/root/wheels/{name}", data)
+    bring_wheel(other)
     yield other
     other.exec("rm -r /root/wheels")
+
+
+def bring_wheel(machine: Machine) -> None:
+    """Put the next version where ``INSTALL`` finds it."""
+    python = "import sys; print('%d.%d' % sys.version_info[:2])"
+    version = machine.exec(["python3", "-c", python]).stdout.strip()
+    (wheel,) = wheels.locked("server", version).glob(f"infinity_emb-{NOW}-*.whl")
+    name, data = renumbered(wheel)
+    machine.exec(f"mkdir -p /root/wheels && cat >/root/wheels/{name}", data)
 
 
 def ready(machine: Machine) -> bool:
