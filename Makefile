@@ -34,7 +34,7 @@ lint: ## linters only: ruff, mypy, shellcheck, systemd-analyze, nginx, gixy
 	@exec $(PYTHON) -m machine test -- $(wildcard tests/unit/test_lint_*.py) $(ARGS)
 
 audit: ## strangers' scanners on a booted machine, as one table (ARGS="lynis": these rows only)
-	@exec $(PYTHON) -m machine audit -- $(ARGS)
+	@ROUNDS=$(ROUNDS) MINUTES=$(MINUTES) exec $(PYTHON) -m machine audit -- $(ARGS)
 
 ami: ## an AMI of this commit in the AWS account of the environment, tried and written down
 	@exec $(PYTHON) -m machine ami -- build $(ARGS)

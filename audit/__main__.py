@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from appliance.errors import ApplianceError
 from audit import table
 from audit.collect import collect, modules
-from audit.row import Verdict
+from audit.row import Row, Verdict
 from machine import names
 from machine.instance import Machine
 
@@ -23,9 +23,11 @@ RESULT = names.CHECKOUT / "build/audit.json"
 
 def main(arguments: Sequence[str]) -> int:
     check(arguments)
+    rows: list[Row] = []
     with subject() as machine:
-        rows = list(collect(machine, arguments))
-    table.save(rows, RESULT)
+        for row in collect(machine, arguments):
+            rows.append(row)
+            table.save(rows, RESULT)  # what an interruption of a long row leaves is worth having
     print(f"\n{table.text(rows)}\n\nAlso in {RESULT}.")
     return int(any(row.verdict is Verdict.FAILED for row in rows))
 

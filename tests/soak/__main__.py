@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 from appliance.errors import ApplianceError
 from machine import names
 from machine.instance import Machine
+from machine.steps import current_commit
 from tests.soak import reranker
 from tests.soak.rows import kinds, rows
 from tests.soak.run import Soak, soak
@@ -58,6 +60,9 @@ def report(found: Soak, minutes: float, share: float) -> dict[str, Any]:
     judged = rows(found, minutes, share)
     return {
         "passed": all(row.holds for row in judged),
+        "commit": current_commit(),
+        "minutes": minutes,
+        "load_average": os.getloadavg()[1],
         "rows": [asdict(row) for row in judged],
         "calls": kinds(found.load),
         "capacities": [round(rate, 2) for rate in found.capacities],
