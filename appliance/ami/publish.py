@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,7 +109,12 @@ def submit(
     intent: Literal["VALIDATE", "APPLY"],
     patience: float = PATIENCE,
 ) -> None:
-    """Start one change set and wait for its end."""
+    """Start one change set and wait for its end; one that is not waited for is cancelled.
+
+    Raises:
+        ApplianceError: it was refused, or did not end in time, or AWS did not answer.
+        KeyboardInterrupt: it was interrupted.
+    """
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
     try:
@@ -118,14 +124,11 @@ def submit(
             Intent=intent,
         )["ChangeSetId"]
         print(f"{intent}: change set {started}", flush=True)
-        deadline = time.monotonic() + patience
-        while True:
-            said = catalog.describe_change_set(Catalog=CATALOG, ChangeSetId=started)
-            if said["Status"] in OVER:
-                break
-            if time.monotonic() > deadline:
-                raise ApplianceError(f"The change set {started} is not over after {patience:g} s.")
-            time.sleep(PAUSE)
+        try:
+            said = _ended(catalog, started, patience)
+        except BaseException:
+            _cancel(catalog, started)
+            raise
     except (BotoCoreError, ClientError) as error:
         raise explain(error, f"submitting the change set ({intent})") from error
     if said["Status"] != "SUCCEEDED":
@@ -136,6 +139,35 @@ def submit(
         ]
         why = "; ".join(errors) or said.get("FailureDescription", said["Status"])
         raise ApplianceError(f"AWS Marketplace refuses the version ({intent}): {why}")
+
+
+def _ended(catalog: MarketplaceCatalogClient, started: str, patience: float) -> Mapping[str, Any]:
+    """What AWS says of a change set once it is over."""
+    deadline = time.monotonic() + patience
+    while True:
+        said = catalog.describe_change_set(Catalog=CATALOG, ChangeSetId=started)
+        if said["Status"] in OVER:
+            return said
+        if time.monotonic() > deadline:
+            raise ApplianceError(f"The change set {started} is not over after {patience:g} s.")
+        time.sleep(PAUSE)
+
+
+def _cancel(catalog: MarketplaceCatalogClient, started: str) -> None:
+    """Say so where it cannot be: AWS takes no change back that it has begun to apply."""
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    try:
+        catalog.cancel_change_set(Catalog=CATALOG, ChangeSetId=started)
+    except (BotoCoreError, ClientError) as error:
+        print(
+            f"The change set {started} could not be cancelled ({error}). AWS goes on with it; "
+            "look for it in the Marketplace Management Portal.",
+            file=sys.stderr,
+            flush=True,
+        )
+    else:
+        print(f"The change set {started} is cancelled.", file=sys.stderr, flush=True)
 
 
 def newest_record() -> Path:

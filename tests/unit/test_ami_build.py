@@ -12,10 +12,14 @@ from pathlib import Path
 import boto3
 import moto_support
 import pytest
+from botocore.awsrequest import AWSPreparedRequest
+from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
+from botocore.httpsession import URLLib3Session
 from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.responses import EC2Response
-from moto_support import CANONICAL, REGION, everything
+from moto_support import ACCOUNT, CANONICAL, REGION, everything
 
 from appliance.ami import acceptance, build, image, preconditions
 from appliance.ami.plan import BUILD_TAG, MARKETPLACE_ACCOUNT, REPO, Plan
@@ -140,6 +144,79 @@ def test_an_error_of_the_api_in_the_middle_leaves_nothing(
     assert everything() == {}
 
 
+def test_a_timeout_of_the_network_in_the_middle_leaves_nothing(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = URLLib3Session.send
+    failed: list[str] = []
+
+    def send(self: URLLib3Session, request: AWSPreparedRequest) -> object:
+        if failed:
+            return known(self, request)
+        failed.append(str(request.url))
+        raise ReadTimeoutError(endpoint_url=request.url)
+
+    def packed_then_silent(plan: Plan) -> str:
+        made = packed(plan)
+        monkeypatch.setattr(URLLib3Session, "send", send)
+        return made
+
+    with pytest.raises(ApplianceError, match="Read timeout"):
+        build.build(plan, packed_then_silent, launched)
+    assert len(failed) == 1
+    assert everything() == {}
+
+
+def test_a_network_that_stays_away_is_told_with_what_may_be_left(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(_: URLLib3Session, request: AWSPreparedRequest) -> object:
+        raise ConnectTimeoutError(endpoint_url=request.url)
+
+    def packed_then_silent(plan: Plan) -> str:
+        made = packed(plan)
+        monkeypatch.setattr(URLLib3Session, "send", send)
+        return made
+
+    with pytest.raises(ApplianceError) as caught:
+        build.build(plan, packed_then_silent, launched)
+    for kind in ("instances", "images", "snapshots", "key pairs", "groups"):
+        assert f"{kind}: Connect timeout" in caught.value.message
+    assert "infinity:build" in caught.value.hint
+
+
+def test_an_ami_that_ec2_gives_up_leaves_nothing(plan: Plan) -> None:
+    def given_up(plan: Plan) -> str:
+        made = packed(plan)
+        ec2_backends[ACCOUNT][REGION].amis[made].state = "failed"
+        return made
+
+    with pytest.raises(ApplianceError, match="Waiter ImageAvailable failed"):
+        build.build(plan, given_up, launched)
+    assert everything() == {}
+
+
+def test_an_instance_that_does_not_get_to_run_leaves_nothing(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = EC2Response.run_instances
+
+    def run_instances(self: EC2Response) -> object:
+        made = known(self)
+        for instance in self.ec2_backend.all_instances():
+            instance.terminate()
+        return made
+
+    def packed_then_full(plan: Plan) -> str:
+        made = packed(plan)
+        monkeypatch.setattr(EC2Response, "run_instances", run_instances)
+        return made
+
+    with pytest.raises(ApplianceError, match="Waiter InstanceRunning failed"):
+        build.build(plan, packed_then_full, launched)
+    assert everything() == {}
+
+
 def _raise(error: BaseException) -> Callable[..., str]:
     def fail(*_: object) -> str:
         raise error
@@ -243,6 +320,13 @@ def _same_name(_: pytest.MonkeyPatch) -> None:
     ec2.register_image(Name=f"infinity-1.2.3-ubuntu-24.04-amd64-{BUILD_ID}")
 
 
+def _forbidden(patch: pytest.MonkeyPatch) -> None:
+    def refuse(_: EC2Response) -> object:
+        raise EC2ClientError("UnauthorizedOperation", "Not for you.")
+
+    patch.setattr(EC2Response, "get_ebs_encryption_by_default", refuse)
+
+
 def _silent(patch: pytest.MonkeyPatch) -> None:
     patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
 
@@ -253,6 +337,7 @@ def _silent(patch: pytest.MonkeyPatch) -> None:
         (_no_credentials, "no credentials"),
         (_encrypted, "encryption by default is on"),
         (_same_name, "is an AMI infinity-1.2.3-"),
+        (_forbidden, "checking the account: .*UnauthorizedOperation"),
         (_silent, "AWS refused while checking the account"),
     ],
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import boto3
 import pytest
@@ -101,8 +102,53 @@ def test_a_change_set_that_never_ends_is_not_waited_for_for_ever(
 ) -> None:
     client, stub = catalog
     expect(stub, "VALIDATE", "PREPARING")
+    expect_cancel(stub)
     with pytest.raises(ApplianceError, match="cs-1 is not over"):
         publish.submit(client, CHANGES, "VALIDATE", patience=-1)
+
+
+def expect_cancel(stub: Stubber) -> None:
+    stub.add_response(
+        "cancel_change_set", STARTED, {"Catalog": "AWSMarketplace", "ChangeSetId": "cs-1"}
+    )
+
+
+@pytest.mark.parametrize("intent", ["VALIDATE", "APPLY"])
+def test_ctrl_c_cancels_what_was_started(
+    catalog: tuple[Any, Stubber],
+    monkeypatch: pytest.MonkeyPatch,
+    intent: Literal["VALIDATE", "APPLY"],
+) -> None:
+    client, stub = catalog
+    expect(stub, intent, "PREPARING")
+    expect_cancel(stub)
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        publish.submit(client, CHANGES, intent)
+
+
+def test_an_error_while_it_is_waited_for_cancels_it(catalog: tuple[Any, Stubber]) -> None:
+    client, stub = catalog
+    expect(stub, "APPLY", "PREPARING")
+    stub.add_client_error("describe_change_set", "ThrottlingException", "Slower.")
+    expect_cancel(stub)
+    with pytest.raises(ApplianceError, match="Slower"):
+        publish.submit(client, CHANGES, "APPLY")
+
+
+def test_what_cannot_be_cancelled_is_named(
+    catalog: tuple[Any, Stubber], capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, stub = catalog
+    expect(stub, "APPLY", "APPLYING")
+    stub.add_client_error("cancel_change_set", "ResourceInUseException", "Too late.")
+    with pytest.raises(ApplianceError, match="cs-1 is not over"):
+        publish.submit(client, CHANGES, "APPLY", patience=-1)
+    assert "cs-1 could not be cancelled" in capsys.readouterr().err
 
 
 def test_without_credentials_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,18 +5,23 @@ Secrets Manager is moto's server, which speaks AWS's protocol; nothing here reac
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import socket
+import time
 from collections.abc import Iterator
 
 import bcrypt
 import boto3
 import pytest
+from botocore.client import BaseClient
 from command_support import Ran, ran, state
 from firstboot_support import OTHER_HOST, SECOND, Disk, metadata
 from moto.server import ThreadedMotoServer
 
 from appliance import fleet, identity, keyring, secrets_manager
+from appliance.commands import fleet_sync, publish_credentials
 from appliance.errors import ApplianceError
 
 KEY, NEW_KEY = "inf-" + "0a1b2c3d" * 6, "inf-" + "4e5f6a7b" * 6
@@ -301,3 +306,71 @@ def test_where_the_login_is_off_the_fleets_password_is_none(disk: Disk, account:
 
 def test_nothing_is_published_where_nobody_asked(booted: Disk) -> None:
     assert ran(booted, "publish_credentials").output == "No secret is named to publish to.\n"
+
+
+def _no_secret(_disk: Disk, _patch: pytest.MonkeyPatch) -> str:
+    return MISSING
+
+
+def _no_role(disk: Disk, patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(boto3, "DEFAULT_SESSION", None)  # it remembers what it has found
+    patch.delenv("AWS_ACCESS_KEY_ID")
+    patch.setenv("HOME", str(disk.paths.root))
+    return MISSING
+
+
+def _silence(_disk: Disk, patch: pytest.MonkeyPatch) -> str:
+    """Somebody takes the connection and says nothing."""
+    patch.setattr(secrets_manager, "PATIENCE", 0.2)
+    patch.setattr(time, "sleep", lambda _: None)  # between attempts
+    return MISSING
+
+
+def _interrupt(_disk: Disk, patch: pytest.MonkeyPatch) -> str:
+    def interrupted(*_: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    patch.setattr(BaseClient, "_make_api_call", interrupted)
+    return MISSING
+
+
+def read(disk: Disk) -> None:
+    """What the unit does that reads."""
+    fleet_sync.sync(argparse.Namespace(fetch=True), disk.gate)
+
+
+def publish(disk: Disk) -> None:
+    """What the unit does that writes."""
+    publish_credentials.publish(argparse.Namespace(), disk.gate)
+
+
+ASKED = {"FLEET_SECRET_ARN": read, "CREDENTIALS_SECRET_ARN": publish}
+FAILURES = {
+    "ResourceNotFoundException": _no_secret,
+    "NoCredentialsError": _no_role,
+    "ReadTimeoutError": _silence,
+    "^$": _interrupt,  # a KeyboardInterrupt says nothing
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("said", FAILURES)
+def test_a_failure_to_ask_secrets_manager_leaves_nothing_behind(
+    booted: Disk, account: Account, monkeypatch: pytest.MonkeyPatch, said: str, name: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        if said == "ReadTimeoutError":
+            account.endpoint = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        account.join(booted, FAILURES[said](booted, monkeypatch), name)
+        before = state(booted), identity.read_credentials(booted.paths)
+        with pytest.raises((ApplianceError, KeyboardInterrupt), match=said):
+            ASKED[name](booted)
+    assert (state(booted), identity.read_credentials(booted.paths)) == before
+    assert not booted.paths.fleet_api_key_map.exists()
+    assert not booted.paths.fleet_htpasswd.exists()
+
+
+def test_a_secret_of_bytes_is_refused(disk: Disk, account: Account) -> None:
+    made = account.aws.create_secret(Name=os.urandom(8).hex(), SecretBinary=b"{}")
+    account.join(disk, made["ARN"])
+    assert "bytes instead of text" in fetch(disk).error
