@@ -22,9 +22,10 @@ TOOLS = {
     "packer": "packer",
     "ssh": "openssh-client",
 }
-# What the tests of booted machines call besides: a load balancer and a browser. Ubuntu has no
-# package of the latter, only a snap: there any Chromium or Chrome on PATH will do.
-BOOT_TOOLS = ({"haproxy": "haproxy"}, {"chromium": "chromium"})
+# What the tests of booted machines call besides: a slow client, a load balancer, a browser. Ubuntu
+# has no package of the last one's name, only a snap: there any Chromium or Chrome on PATH will do.
+SLOW_CLIENT = {"slowhttptest": "slowhttptest"}
+BOOT_TOOLS = (SLOW_CLIENT, {"haproxy": "haproxy"}, {"chromium": "chromium"})
 # Strangers' scanners, which only the audit calls.
 AUDITORS = {
     "lynis": "lynis",
@@ -89,7 +90,7 @@ def audit(arguments: Sequence[str]) -> int:
     """
     if reason := host.why_no_machine():
         raise ApplianceError(f"No machine can be booted here: {reason}.", "Audit as root on Linux.")
-    host.install(TOOLS | AUDITORS)
+    host.install(TOOLS | SLOW_CLIENT | AUDITORS)
     _become([str(host_venv("dev") / "bin/python"), "-m", "audit", *arguments])
     return 0
 

@@ -1,13 +1,13 @@
 """One attacker: ``python -m audit.attacks NAME ADDRESS HOST [SOURCES]``.
 
-Says "ready" once it is at full strength, ends with its standard input, and then prints what it met
-as a JSON object.
+Says "ready" once it is at full strength, and when it is interrupted what it met, as a JSON object.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -32,13 +32,14 @@ BY_NAME: dict[str, Callable[[Door], None]] = {
 
 def main(name: str, address: str, host: str, sources: str = "") -> None:
     door = Door(address, host, sources)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     threads = [threading.Thread(target=BY_NAME[name], args=(door,)) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
     if name == "idle":
         wait_for_strength(door)
     print("ready", flush=True)
-    sys.stdin.read()
+    signal.sigwait({signal.SIGINT})
     door.over.set()
     for thread in threads:
         thread.join()

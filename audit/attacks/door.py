@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import random
 import re
@@ -13,6 +14,16 @@ from dataclasses import dataclass, field
 
 PATIENCE = 5.0  # seconds for one read or write
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+
+
+@functools.cache
+def _blind(protocol: str) -> ssl.SSLContext:
+    """An attacker does not mind whose certificate it is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    return context
 
 
 @dataclass
@@ -29,6 +40,7 @@ class Door:
     port: int = 443
     over: threading.Event = field(default_factory=threading.Event)
     met: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def open(self) -> bool:
@@ -36,10 +48,7 @@ class Door:
 
     def connect(self, protocol: str = "http/1.1") -> ssl.SSLSocket:
         """A new connection, from another one of ``sources`` each time."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        context.set_alpn_protocols([protocol])
+        context = _blind(protocol)
         plain = socket.create_connection((self.address, self.port), PATIENCE, self._source())
         try:
             return context.wrap_socket(plain, server_hostname=self.host)
@@ -56,9 +65,16 @@ class Door:
                 while chunk := connection.recv(65536):
                     answers += chunk
         except OSError as error:
-            self.met[type(error).__name__] += not answers
-        self.met.update(status.decode() for status in STATUS.findall(answers))
-        self.met["Retry-After"] += answers.count(b"Retry-After: ")
+            if not answers:
+                self.count(type(error).__name__)
+        for status in STATUS.findall(answers):
+            self.count(status.decode())
+        self.count("Retry-After", answers.count(b"Retry-After: "))
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Note what was met; many threads do."""
+        with self._lock:
+            self.met[what] += times
 
     def _source(self) -> tuple[str, int] | None:
         if not self.sources:

@@ -61,7 +61,7 @@ def rapid_reset(door: Door) -> None:
 
     def reset(connection: socket.socket, count: int) -> None:
         connection.sendall(resets(1 + 2 * BATCH * count, request))
-        door.met["streams"] += BATCH
+        door.count("streams", BATCH)
 
     _repeat(door, reset)
 
@@ -73,7 +73,7 @@ def continuation(door: Door) -> None:
         if not count:
             connection.sendall(frame(HEADERS, END_STREAM, 1, block(door.host, "/v1/models")))
         connection.sendall(more_headers())
-        door.met["frames"] += 1
+        door.count("frames")
 
     _repeat(door, go_on)
 
@@ -89,7 +89,7 @@ def _repeat(door: Door, step: Step) -> None:
                     step(connection, count)
                     count += 1
         except OSError as error:
-            door.met[type(error).__name__] += 1
+            door.count(type(error).__name__)
 
 
 def drained(connection: socket.socket) -> bool:
