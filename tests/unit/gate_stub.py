@@ -62,6 +62,7 @@ REPLIES = {
     "/own-policy": Reply(
         headers=(("Content-Security-Policy", "default-src 'self'"), ("Cache-Control", "max-age=9"))
     ),
+    "/large": Reply(body=bytes(32 << 20)),
     "/moved": Reply(307, b"", (("Location", "http://localhost:1/elsewhere?a=b"),)),
 }
 
