@@ -1,7 +1,7 @@
 """Attackers where attackers are: beyond the machine's own network, on a CPU that is not its own.
 
-They run in the namespace of the machine's router and get the CPU that nothing else wants, since in
-the field they bring theirs.
+They run in the namespace of the machine's router. Floods get little of the CPU that others want,
+since in the field attackers bring theirs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ from machine.names import CHECKOUT
 
 # For benchmarks (RFC 2544): the router has all of it, so an attacker has 131,072 addresses.
 EVERYWHERE = "198.18.0.0/15"
-# $1 is the weight among all groups of processes, where the kernel makes a group of each session.
-HUMBLE = 'echo "$1" 2>/dev/null >/proc/self/autogroup; shift; exec nice -n 19 "$@"'
-LEAST = 19
 KNOWING = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -36,14 +33,13 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 class Attack:
     """A name for people, and either an attacker of ours or the options of slowhttptest.
 
-    ``sources`` are the addresses to call from; ``busy`` says that it would take all of a CPU.
+    ``sources`` are the addresses to call from.
     """
 
     name: str
     attacker: str = ""
     sources: str = ""
     slow: tuple[str, ...] = ()
-    busy: bool = True
 
 
 SLOW = ("-c", "1000", "-r", "1000", "-i", "2", "-x", "16", "-l", "600")
@@ -51,7 +47,7 @@ ATTACKS = (
     Attack("slow headers", slow=("-H", *SLOW)),
     Attack("slow bodies", slow=("-B", *SLOW, "-s", "1048576")),
     Attack("slow reads", slow=("-X", *SLOW, "-k", "3", "-w", "1", "-y", "2", "-z", "1")),
-    Attack("5,000 idle connections", "idle", busy=False),
+    Attack("5,000 idle connections", "idle"),
     Attack("bad logins, one address", "bad-logins"),
     Attack("bad logins, many addresses", "bad-logins", EVERYWHERE),
     Attack("bad keys, many addresses", "bad-keys", EVERYWHERE),
@@ -66,32 +62,29 @@ ATTACKS = (
 
 
 @contextlib.contextmanager
-def attacked(machine: Machine, attack: Attack, weight: int = LEAST) -> Iterator[Counter[str]]:
+def attacked(machine: Machine, attack: Attack, host: str) -> Iterator[Counter[str]]:
     """Attack the machine while the body of the ``with`` runs, from full strength on.
 
     Args:
-        machine: it is reached at its address, under the host in its credentials file.
+        machine: it is reached at its address.
         attack: one of ATTACKS.
-        weight: of a busy attacker on the CPU, 19 (the least) to -20.
+        host: the name to ask for.
 
     Yields:
         what it met, filled in when it has ended: counts by status, or by what happened.
     """
     met: Counter[str] = Counter()
     with _route(machine, attack.sources), tempfile.TemporaryDirectory() as folder:
-        with _started(_argv(machine, attack, weight, Path(folder, "hosts"))) as process:
+        with _started(_argv(machine, attack, host, Path(folder, "hosts"))) as process:
             said = _wait(process, "connected: *[1-9]" if attack.slow else "ready$")
             yield met
             rest = _ended(process)
         met.update(_slow_counts(said + rest) if attack.slow else json.loads(rest))
 
 
-def _argv(machine: Machine, attack: Attack, weight: int, names: Path) -> list[str]:
-    host = machine.credential("INFINITY_HOST")
+def _argv(machine: Machine, attack: Attack, host: str, names: Path) -> list[str]:
     names.write_text(f"{machine.address} {host}\n")
     argv = ["ip", "netns", "exec", machine.place.router]
-    if attack.busy:
-        argv += ["sh", "-c", HUMBLE, "sh", str(weight)]
     if attack.slow:
         # It finds the host in a file of ours, which only it sees as /etc/hosts.
         argv += ["unshare", "--mount", "sh", "-c", KNOWING, "sh", str(names)]

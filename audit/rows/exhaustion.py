@@ -14,7 +14,6 @@ RATIO = 2.0
 HEALTHZ = 0.1  # seconds
 ROUNDS = 3
 SECONDS = 4.0  # of each phase
-WEIGHT = 10
 BAR = f"key's p99 <= {RATIO:g}x idle, /healthz' p99 <= {HEALTHZ * 1000:g} ms, all 200"
 TOOLS = {True: "slowhttptest", False: "audit.attacks"}
 
@@ -32,7 +31,7 @@ def row(machine: Machine, attack: Attack, witness: Witness) -> Row:
     total: Counter[str] = Counter()
     for _ in range(ROUNDS):
         idle += witness.watch(SECONDS)
-        with attacked(machine, attack, WEIGHT) as met:
+        with attacked(machine, attack, witness.host) as met:
             during += witness.watch(SECONDS)
         total += met
     control, tool = f"under attack: {attack.name}", TOOLS[bool(attack.slow)]

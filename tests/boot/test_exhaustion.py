@@ -60,7 +60,7 @@ def witness(shared: Machine) -> Witness:
 def test_under_attack_the_key_and_the_probe_are_answered(
     shared: Machine, witness: Witness, attack: Attack
 ) -> None:
-    with attacked(shared, attack) as met:
+    with attacked(shared, attack, witness.host) as met:
         noticed = witness.watch(SECONDS)
     assert noticed.failed == []
     assert noticed.key
