@@ -56,12 +56,13 @@ class Door:
             plain.close()
             raise
 
-    def send(self, request: bytes) -> None:
+    def send(self, *parts: bytes) -> None:
         """Send on a connection of its own, read all answers, and count their statuses."""
         answers = b""
         try:
             with self.connect() as connection:
-                connection.sendall(request)
+                for part in parts:
+                    connection.sendall(part)
                 while chunk := connection.recv(65536):
                     answers += chunk
         except OSError as error:

@@ -44,18 +44,19 @@ def long_credentials(door: Door) -> None:
         door.send(request)
 
 
-def full_bodies(door: Door, body: bytes = bytes(CAP), *lines: str) -> None:
+def full_bodies(door: Door, *lines: str, piece: bytes = bytes(65536), length: int = CAP) -> None:
     """Bodies as large as are taken, by somebody without a credential."""
-    lines = (f"Content-Length: {len(body)}", "Connection: close", *lines)
-    request = head(door, "POST", "/v1/embeddings", *lines) + body
+    lines = (f"Content-Length: {length}", "Connection: close", *lines)
+    request = head(door, "POST", "/v1/embeddings", *lines)
     while door.open:
-        door.send(request)
+        door.send(request, *[piece] * (length // len(piece)))
 
 
 def zipped_bodies(door: Door) -> None:
     """Each would be a gigabyte once unpacked."""
-    body = gzip.compress(bytes(1 << 20)) * 1024
-    full_bodies(door, body, "Content-Encoding: gzip", "Content-Type: application/json")
+    piece = gzip.compress(bytes(1 << 20))
+    kind = ("Content-Encoding: gzip", "Content-Type: application/json")
+    full_bodies(door, *kind, piece=piece, length=1024 * len(piece))
 
 
 def probes(door: Door) -> None:

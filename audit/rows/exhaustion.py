@@ -13,7 +13,7 @@ from machine.instance import Machine
 RATIO = 2.0
 HEALTHZ = 0.1  # seconds
 ROUNDS = 3
-SECONDS = 4.0  # of each phase
+SECONDS = 3.0  # of each phase
 BAR = f"key's p99 <= {RATIO:g}x idle, /healthz' p99 <= {HEALTHZ * 1000:g} ms, all 200"
 TOOLS = {True: "slowhttptest", False: "audit.attacks"}
 
