@@ -84,6 +84,8 @@ def soak(machine: Machine, seconds: float, share: float) -> Soak:
         end = began + seconds
         while (start := time.monotonic()) < end:
             capacities.append(load.capacity(MEASURE))
+            passed = (time.monotonic() - began) / 60
+            print(f"{passed:5.1f} min: capacity {capacities[-1]:.1f} calls/s", flush=True)
             eager += load.taken()
             rest = min(end, start + STRETCH) - time.monotonic()
             load.open(share * capacities[-1], rest)
