@@ -8,7 +8,7 @@
 * It keeps connections to targets and shares them between clients.
 
 Its times are the template's divided by ``SHORTENED``, so that a rehearsal does not take an hour.
-How long it waits for a probe's answer is not shortened: that is a matter of the target.
+How long it waits for a target to connect and for a probe's answer is not shortened.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Balancer:
     Attributes:
         folder: of its files.
         port: on 127.0.0.1.
-        delay: seconds that a deregistered target has for what it does.
+        shortened: by what its times are divided.
     """
 
     folder: Path
     port: int
-    delay: float = DEREGISTRATION_DELAY / SHORTENED
+    shortened: float = SHORTENED
 
     @property
     def certificate(self) -> Path:
@@ -102,7 +102,7 @@ class Balancer:
         if address not in self.states():
             where = f"{address}:{port} ssl verify none"
             probe = (
-                f"check check-ssl inter {1000 * PROBE_INTERVAL // SHORTENED} "
+                f"check check-ssl inter {_milliseconds(PROBE_INTERVAL / self.shortened)} "
                 f"rise {HEALTHY} fall {UNHEALTHY}"
             )
             self._order(f"add server {TARGETS}/{address} {where} {probe}")
@@ -124,7 +124,7 @@ class Balancer:
         """Drain a target and forget it; whether it has finished all that it had."""
         for backend in (TARGETS, OPEN):
             self._order(f"set server {backend}/{address} state drain")
-        deadline = time.monotonic() + self.delay
+        deadline = time.monotonic() + DEREGISTRATION_DELAY / self.shortened
         while (busy := self._busy(address)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for backend in (TARGETS, OPEN):
@@ -163,8 +163,13 @@ class Balancer:
 
 
 @contextmanager
-def balancer(folder: Path, name: str) -> Iterator[Balancer]:
+def balancer(folder: Path, name: str, shortened: float = SHORTENED) -> Iterator[Balancer]:
     """One that serves ``name`` on a free port while the body runs.
+
+    Args:
+        folder: for its files.
+        name: of the fleet.
+        shortened: by what its times are divided.
 
     Raises:
         ApplianceError: HAProxy is not there, or does not start; the message has what it says.
@@ -172,7 +177,7 @@ def balancer(folder: Path, name: str) -> Iterator[Balancer]:
     host.install(PROGRAM)
     _certify(folder, name)
     with socket.create_server(("127.0.0.1", 0)) as listener, (folder / "log").open("wb") as log:
-        (folder / "haproxy.cfg").write_text(_configuration(folder, listener.fileno()))
+        (folder / "haproxy.cfg").write_text(_configuration(folder, listener.fileno(), shortened))
         path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
         process = subprocess.Popen(
             ["haproxy", "-db", "-f", folder / "haproxy.cfg"],
@@ -183,7 +188,7 @@ def balancer(folder: Path, name: str) -> Iterator[Balancer]:
             env={**os.environ, "PATH": path},
         )
         try:
-            made = Balancer(folder, listener.getsockname()[1])
+            made = Balancer(folder, listener.getsockname()[1], shortened)
             _wait((folder / "admin.sock").exists, process, folder / "log")
             yield made
         finally:
@@ -191,18 +196,19 @@ def balancer(folder: Path, name: str) -> Iterator[Balancer]:
             process.wait()
 
 
-def _configuration(folder: Path, listener: int) -> str:
-    def shortened(seconds: int) -> int:
-        return 1000 * seconds // SHORTENED
+def _milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)
 
+
+def _configuration(folder: Path, listener: int, shortened: float) -> str:
     return _CONFIGURATION.format(
         folder=folder,
         listener=listener,
         targets=TARGETS,
         open=OPEN,
-        connect=shortened(CONNECTION_TIMEOUT),
-        idle=shortened(IDLE_TIMEOUT),
-        probe=1000 * PROBE_TIMEOUT,
+        connect=_milliseconds(CONNECTION_TIMEOUT),
+        idle=_milliseconds(IDLE_TIMEOUT / shortened),
+        probe=_milliseconds(PROBE_TIMEOUT),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from appliance.errors import ApplianceError
 from machine.instance import Machine
 from tests.fleet import load, member, secret
-from tests.fleet.balancer import Balancer, balancer
+from tests.fleet.balancer import SHORTENED, Balancer, balancer
 from tests.fleet.load import Load
 from tests.fleet.member import HOST, Group
 from tests.fleet.secret import Secret
@@ -59,11 +59,17 @@ class Fleet:
 
 
 @contextmanager
-def fleet(folder: Path, prefix: str) -> Iterator[Fleet]:
-    """One member, healthy, and no load yet; all is gone in the end."""
+def fleet(folder: Path, prefix: str, shortened: float = SHORTENED) -> Iterator[Fleet]:
+    """One member, healthy, and no load yet; all is gone in the end.
+
+    Args:
+        folder: for the balancer's files.
+        prefix: of the machines' names.
+        shortened: by what the balancer's times are divided.
+    """
     with ExitStack() as stack:
         shared = stack.enter_context(secret.shared({"api_keys": {"search": KEY}}))
-        before = stack.enter_context(balancer(folder, HOST))
+        before = stack.enter_context(balancer(folder, HOST, shortened))
         group = stack.enter_context(member.group(shared, prefix))
         made = Fleet(before, shared, group, Load(before, HOST, "", KEY))
         made.load.model = made.enter().record.model

@@ -46,6 +46,7 @@ class Load:
     host: str
     model: str
     key: str = field(repr=False)
+    patience: float = PATIENCE
     calls: list[Event] = field(default_factory=list)
     attempts: list[Event] = field(default_factory=list)
 
@@ -54,9 +55,9 @@ class Load:
         return openai.OpenAI(
             base_url=f"https://{self.host}/v1",
             api_key=key,
-            timeout=PATIENCE,
+            timeout=self.patience,
             max_retries=retries,
-            http_client=httpx2.Client(transport=_Transport(self), timeout=PATIENCE),
+            http_client=httpx2.Client(transport=_Transport(self), timeout=self.patience),
         )
 
     def since(self, began: float) -> tuple[list[Event], list[Event]]:

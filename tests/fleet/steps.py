@@ -8,14 +8,14 @@ import time
 import openai
 
 from tests.bench.rows import Row, at_least, at_most
-from tests.fleet.balancer import CONNECTION_TIMEOUT, PROBE_INTERVAL, SHORTENED, UNHEALTHY
+from tests.fleet.balancer import PROBE_INTERVAL, SHORTENED, UNHEALTHY
 from tests.fleet.fleet import KEY, NEW_KEY, Fleet, load_for, wait
 from tests.fleet.load import CLIENTS, PATIENCE, Event
 from tests.fleet.member import cut_power
 
 SOME = 40  # calls after a change
-# Seconds. A probe is sent every so often and gives up on a silent target after so long.
-NOTICED = UNHEALTHY * (PROBE_INTERVAL + CONNECTION_TIMEOUT) / SHORTENED
+# Seconds. HAProxy gives up on a target that does not connect when the next probe would be due.
+NOTICED = UNHEALTHY * 2 * PROBE_INTERVAL / SHORTENED
 TIMER = 145.0  # infinity-fleet-sync.timer: two minutes and at most 20 s more, and the work
 
 

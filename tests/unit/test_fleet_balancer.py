@@ -187,6 +187,6 @@ def test_what_does_not_finish_in_time_is_told(two: tuple[Balancer, Target, Targe
     asking = threading.Thread(target=lambda: get(balancer, "/slow"))
     asking.start()
     eventually(lambda: one.asked == 1)
-    assert not Balancer(balancer.folder, balancer.port, delay=0.1).deregister(one.address)
+    assert not Balancer(balancer.folder, balancer.port, shortened=600).deregister(one.address)
     one.go_on.set()
     asking.join()
