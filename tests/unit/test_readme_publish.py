@@ -64,8 +64,12 @@ def catalog() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One in which an AMI has been built."""
     folder = tmp_path_factory.mktemp("seller") / "checkout"
-    skip = shutil.ignore_patterns("build", ".git", "__pycache__", "*_cache")
-    shutil.copytree(REPO, folder, symlinks=True, ignore=skip)
+    for name in ("appliance", "docs", "machine", "packer"):
+        shutil.copytree(
+            REPO / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in ("CHANGELOG.md", "pyproject.toml"):
+        shutil.copy2(REPO / name, folder / name)
     record = folder / "build/ami" / RECORD["build"] / "ami.json"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps(RECORD))
