@@ -14,6 +14,13 @@ pytestmark = pytest.mark.boot
 
 SECRETS = [str(path) for path in probe.IDENTITY]
 GROUP = "/sys/fs/cgroup/infinity.slice/infinity.service"
+# What the profiles deny by name, read by the shell itself, and executing anything.
+INTRUDER = """
+for path in /root/infinity-credentials.txt /etc/shadow /etc/ssh/sshd_config; do
+    (: <$path) && echo "$0 reads $path"
+done
+/bin/ls / >/dev/null && echo "$0 executes"
+"""
 # Root in the server's control group, where only the group's own limits bind.
 FORK_BOMB = f"""
 echo $$ >{GROUP}/cgroup.procs
@@ -22,7 +29,7 @@ for _ in $(seq 3000); do sleep 30 & done 2>/dev/null
 HOG = f"""
 echo $$ >{GROUP}/cgroup.procs
 echo 1000 >/proc/$$/oom_score_adj
-exec python3 -c 'b = [bytearray(1 << 24) for _ in range(1024)]'
+exec python3 -c 'b = [b"x" * (1 << 24) for _ in range(1024)]'
 """
 PATIENCE = 1500.0  # seconds
 KILLED = 137
@@ -50,9 +57,17 @@ def test_apparmor_refuses_nothing_that_is_needed(serving: Virtual) -> None:
     search = "grep -hE 'apparmor=.(DENIED|ALLOWED)' /var/log/audit/audit.log"
     log = serving.exec(search, check=False).stdout.splitlines()
     ours = [line for line in log if 'profile="infinity-' in line]
-    passed = confined == ["infinity-nginx (complain)", "infinity-server (complain)"] and not ours
+    passed = confined == ["infinity-nginx (enforce)", "infinity-server (complain)"] and not ours
     figures.note("apparmor", f"{len(ours)} refusals while serving", passed=passed)
     assert passed, (confined, ours[:5])
+
+
+def test_apparmor_lets_an_intruder_in_nginx_read_and_execute_nothing(serving: Virtual) -> None:
+    attack = ["bash", "-c", INTRUDER, "intruder"]
+    confined = serving.exec(["aa-exec", "-p", "infinity-nginx", "--", *attack], check=False)
+    assert confined.stdout == ""
+    assert confined.stderr.count("Permission denied") == 4
+    assert serving.exec(attack).stdout.count("intruder") == 4, "what is tried can succeed"
 
 
 def test_fork_bomb_is_bounded_and_the_machine_answers(serving: Virtual) -> None:
