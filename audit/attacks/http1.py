@@ -49,6 +49,7 @@ def full_bodies(door: Door, *lines: str, piece: bytes = bytes(65536), length: in
     lines = (f"Content-Length: {length}", "Connection: close", *lines)
     request = head(door, "POST", "/v1/embeddings", *lines)
     while door.open:
+        door.count("begun")
         door.send(request, *[piece] * (length // len(piece)))
 
 
