@@ -103,5 +103,5 @@ def _overtakes(found: dict[str, dict[str, float]]) -> Row:
 
 
 def _spread(found: dict[str, dict[str, float]]) -> float | None:
-    rates = [found[size]["ours"] for size in SIZES if size in found]
+    rates = [found[size]["ours"] for size in SIZES if "ours" in found.get(size, {})]
     return (max(rates) / min(rates) - 1) * 100 if len(rates) == len(SIZES) else None
