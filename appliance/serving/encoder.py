@@ -76,7 +76,7 @@ def accelerate(model: Any, dtype: str = "", choice: Choice | None = None) -> str
         chosen = replace(chosen, half=0)
     wanted = dtype or os.environ.get("DTYPE", "")
     chosen, remark = _with_dtype(chosen, wanted, _cpu_flags())
-    reaches = measure_reaches(weights, slot.tokenizer) if chosen.kernel == "int8" else None
+    reaches = measure_reaches(weights, slot.tokenizer) if chosen.kernel.startswith("int8") else None
     encoder = Encoder(
         weights,
         chosen.kernel,
@@ -148,6 +148,8 @@ def _with_dtype(choice: Choice, dtype: str, flags: frozenset[str]) -> tuple[Choi
     """The choice for the number format asked for, and a remark when it cannot be had."""
     if dtype == "bfloat16" and not flags & _BFLOAT16_FLAGS:
         return choice, "; DTYPE=bfloat16 is ignored, this CPU has no instructions for it"
+    if dtype == "int8" and flags & _BFLOAT16_FLAGS:
+        return replace(choice, kernel="int8 and bfloat16", half=0), ""
     if dtype in ("bfloat16", "int8"):
         return replace(choice, kernel=dtype, half=0), ""
     return choice, ""

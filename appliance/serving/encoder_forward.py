@@ -15,7 +15,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from appliance.serving.encoder_half import BySize, Half
-from appliance.serving.encoder_kernels import KERNELS, Int8, Kernel, Packed, Plain, Product, build
+from appliance.serving.encoder_kernels import (
+    AFTER_GELU,
+    KERNELS,
+    Kernel,
+    Packed,
+    Plain,
+    Product,
+    build,
+)
 from appliance.serving.encoder_layout import filler, split, starts
 from appliance.serving.encoder_weights import Affine, EncoderWeights, LayerWeights, Reach, join
 
@@ -50,8 +58,7 @@ class Layer:
         self._up = self._product(
             rest, weights.up, encoder.activation, reach=reach.up if reach else None
         )
-        # Of all four, the product after the GELU loses most in eight bits.
-        self._down = self._product(Packed if rest is Int8 else rest, weights.down)
+        self._down = self._product(AFTER_GELU.get(rest, rest), weights.down)
 
     def _product(
         self, make: Kernel, affine: Affine, activation: str = "", *, reach: Tensor | None = None
