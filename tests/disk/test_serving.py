@@ -57,14 +57,15 @@ def test_apparmor_refuses_nothing_that_is_needed(serving: Virtual) -> None:
     search = "grep -hE 'apparmor=.(DENIED|ALLOWED)' /var/log/audit/audit.log"
     log = serving.exec(search, check=False).stdout.splitlines()
     ours = [line for line in log if 'profile="infinity-' in line]
-    passed = confined == ["infinity-nginx (enforce)", "infinity-server (complain)"] and not ours
+    passed = confined == ["infinity-nginx (enforce)", "infinity-server (enforce)"] and not ours
     figures.note("apparmor", f"{len(ours)} refusals while serving", passed=passed)
     assert passed, (confined, ours[:5])
 
 
-def test_apparmor_lets_an_intruder_in_nginx_read_and_execute_nothing(serving: Virtual) -> None:
+@pytest.mark.parametrize("profile", ["infinity-nginx", "infinity-server"])
+def test_apparmor_lets_an_intruder_read_and_execute_nothing(serving: Virtual, profile: str) -> None:
     attack = ["bash", "-c", INTRUDER, "intruder"]
-    confined = serving.exec(["aa-exec", "-p", "infinity-nginx", "--", *attack], check=False)
+    confined = serving.exec(["aa-exec", "-p", profile, "--", *attack], check=False)
     assert confined.stdout == ""
     assert confined.stderr.count("Permission denied") == 4
     assert serving.exec(attack).stdout.count("intruder") == 4, "what is tried can succeed"
