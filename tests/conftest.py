@@ -27,6 +27,7 @@ def require_machine() -> None:
         pytest.skip(message)
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What may run beside what (``--dist loadgroup``): the machines' tests share the machines."""
     for item in items:

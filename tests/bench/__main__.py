@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.bench import compare, docs, layer, models, report
+from tests.bench import compare, docs, layer, models, report, sizing
 
 
 def arguments() -> argparse.Namespace:
@@ -21,7 +21,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the four main loads alone, no soak")
     parser.add_argument("--soak", type=int, default=50_000, help="requests of the memory test")
     parser.add_argument("--layer", action="store_true", help="only what the API layer costs")
-    parser.add_argument("--write-docs", action="store_true", help="docs/performance.md as well")
+    parser.add_argument("--sizing", action="store_true", help="only ours, by number of cores")
+    parser.add_argument("--write-docs", action="store_true", help="the page in docs/ as well")
     return parser.parse_args()
 
 
@@ -31,6 +32,9 @@ def main() -> int:
     home = options.home.resolve()
     home.mkdir(parents=True, exist_ok=True)
     models.prepare(home)
+    if options.sizing:
+        sizing.size(home, options.rounds, write_docs=options.write_docs)
+        return 0
     if options.layer:
         found = layer.measure(home, models.BGE, options.rounds)
     else:

@@ -44,7 +44,7 @@ def write(path: Path, found: Findings) -> dict[str, Any]:
         "machine": {
             "cores": len(os.sched_getaffinity(0)),
             "platform": platform.platform(),
-            "cpu": _cpu(),
+            "cpu": cpu(),
             "load_before": found.load,
         },
     }
@@ -53,6 +53,7 @@ def write(path: Path, found: Findings) -> dict[str, Any]:
     return report
 
 
-def _cpu() -> str:
+def cpu() -> str:
+    """What the processor calls itself."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")

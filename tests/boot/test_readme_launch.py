@@ -72,7 +72,7 @@ def reader(
 
 def account(home: Path) -> dict[str, str]:
     """A key pair as EC2 makes one, its private half where the README has it, and a group."""
-    ec2 = boto3.client("ec2", region_name=moto_support.REGION)
+    ec2 = boto3.Session().client("ec2", region_name=moto_support.REGION)
     pair = ec2.create_key_pair(KeyName="my-key-pair", KeyType="ed25519")
     key = home / ".ssh/my-key-pair.pem"
     key.parent.mkdir(mode=0o700)

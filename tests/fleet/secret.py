@@ -58,7 +58,7 @@ def secrets_manager(address: str, port: int = 0) -> Iterator[str]:
 
 
 def client(endpoint: str) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
-    return boto3.client(
+    return boto3.Session().client(
         "secretsmanager",
         region_name="us-east-1",
         endpoint_url=endpoint,

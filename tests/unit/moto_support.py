@@ -97,7 +97,8 @@ def _teach(patch: pytest.MonkeyPatch) -> None:
 
 def everything() -> dict[str, list[str]]:
     """What the account has, by kind, apart from what each account starts with."""
-    ec2 = boto3.client("ec2", region_name=REGION)
+    # boto3.client() would go on with the session, and so the credentials, of an earlier test.
+    ec2 = boto3.Session().client("ec2", region_name=REGION)
     instances = [
         instance["InstanceId"]
         for reservation in ec2.describe_instances()["Reservations"]

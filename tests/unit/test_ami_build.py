@@ -44,7 +44,7 @@ def plan(tmp_path: Path) -> Plan:
 
 def packed(plan: Plan) -> str:
     """What Packer leaves when it was killed after the AMI: everything."""
-    ec2 = boto3.client("ec2", region_name=plan.region)
+    ec2 = boto3.Session().client("ec2", region_name=plan.region)
     source = ec2.describe_images(Owners=[CANONICAL])["Images"][0]["ImageId"]
     ec2.create_key_pair(KeyName=plan.temporary)
     group = ec2.create_security_group(GroupName="packer_1", Description="x")["GroupId"]
@@ -74,7 +74,7 @@ def test_a_build_leaves_the_ami_its_snapshot_and_what_is_written_beside(plan: Pl
 
 def test_the_ami_demands_imdsv2_and_is_shared_with_marketplace_alone(plan: Plan) -> None:
     made = build.build(plan, packed, launched)
-    ec2 = boto3.client("ec2", region_name=REGION)
+    ec2 = boto3.Session().client("ec2", region_name=REGION)
     described = ec2.describe_images(ImageIds=[made])["Images"][0]
     assert described["ImdsSupport"] == "v2.0"
     launch = ec2.describe_image_attribute(ImageId=made, Attribute="launchPermission")
@@ -91,7 +91,7 @@ def test_the_instance_that_is_tried_is_reachable_from_the_builder_only(plan: Pla
 
     def look(plan: Plan, client: object, made: str) -> None:
         with acceptance.launched(plan, client, made):  # type: ignore[arg-type]
-            ec2 = boto3.client("ec2", region_name=REGION)
+            ec2 = boto3.Session().client("ec2", region_name=REGION)
             (group,) = ec2.describe_security_groups(
                 GroupNames=[f"{plan.temporary}-accept"])["SecurityGroups"]  # fmt: skip
             opened.extend(
@@ -299,7 +299,7 @@ def test_another_builds_things_are_left_alone(plan: Plan) -> None:
         packed(Plan(plan.version, plan.commit, REGION, plan.ssh_cidr, plan.build_id, plan.out))
         raise ApplianceError("Packer failed.")
 
-    boto3.client("ec2", region_name=REGION).delete_security_group(GroupName="packer_1")
+    boto3.Session().client("ec2", region_name=REGION).delete_security_group(GroupName="packer_1")
     before["security groups"] = []
     with pytest.raises(ApplianceError):
         build.build(plan, ended, launched)
@@ -312,11 +312,11 @@ def _no_credentials(patch: pytest.MonkeyPatch) -> None:
 
 
 def _encrypted(_: pytest.MonkeyPatch) -> None:
-    boto3.client("ec2", region_name=REGION).enable_ebs_encryption_by_default()
+    boto3.Session().client("ec2", region_name=REGION).enable_ebs_encryption_by_default()
 
 
 def _same_name(_: pytest.MonkeyPatch) -> None:
-    ec2 = boto3.client("ec2", region_name=REGION)
+    ec2 = boto3.Session().client("ec2", region_name=REGION)
     ec2.register_image(Name=f"infinity-1.2.3-ubuntu-24.04-amd64-{BUILD_ID}")
 
 

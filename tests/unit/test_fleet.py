@@ -54,7 +54,9 @@ class Account:
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
-        self.aws = boto3.client("secretsmanager", region_name="us-east-1", endpoint_url=endpoint)
+        self.aws = boto3.Session().client(
+            "secretsmanager", region_name="us-east-1", endpoint_url=endpoint
+        )
 
     def secret(self, value: object) -> str:
         """A new secret; returns its ARN."""

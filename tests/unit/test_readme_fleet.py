@@ -48,8 +48,10 @@ class Reader:
         return done.stdout
 
     def secret(self) -> fleet.Shared:
-        told = boto3.client("secretsmanager", region_name=REGION).get_secret_value(
-            SecretId=self.values["SharedSecret"]
+        told = (
+            boto3.Session()
+            .client("secretsmanager", region_name=REGION)
+            .get_secret_value(SecretId=self.values["SharedSecret"])
         )
         return parsed(told["SecretString"])
 
@@ -66,14 +68,18 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 
 def account() -> dict[str, str]:
     """What a reader has before reading."""
-    ec2 = boto3.client("ec2", region_name=REGION)
+    ec2 = boto3.Session().client("ec2", region_name=REGION)
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
     subnets = ec2.describe_subnets()["Subnets"]
     ec2.create_key_pair(KeyName="my-key-pair")
     name = "embeddings.example.com"
-    certificate = boto3.client("acm", region_name=REGION).request_certificate(DomainName=name)
-    zone = boto3.client("route53", region_name=REGION).create_hosted_zone(
-        Name="example.com", CallerReference="x"
+    certificate = (
+        boto3.Session().client("acm", region_name=REGION).request_certificate(DomainName=name)
+    )
+    zone = (
+        boto3.Session()
+        .client("route53", region_name=REGION)
+        .create_hosted_zone(Name="example.com", CallerReference="x")
     )
     return {
         "ami-id": "ami-0ubuntu0000000000",
@@ -98,14 +104,14 @@ def unknown_parameters(block: str) -> set[str]:
 
 
 def instances() -> list[Any]:
-    ec2 = boto3.client("ec2", region_name=REGION)
+    ec2 = boto3.Session().client("ec2", region_name=REGION)
     found = ec2.describe_instances()["Reservations"]
     return [instance for each in found for instance in each["Instances"]]
 
 
 def rules(description: str) -> set[tuple[int, str]]:
     """(port, network) of a security group."""
-    ec2 = boto3.client("ec2", region_name=REGION)
+    ec2 = boto3.Session().client("ec2", region_name=REGION)
     (group,) = ec2.describe_security_groups(
         Filters=[{"Name": "description", "Values": [description]}]
     )["SecurityGroups"]
@@ -155,12 +161,14 @@ def launched(reader: Reader) -> None:
     lines = [line.split("\t") for line in told.splitlines() if "\t" in line]
     reader.values.update({line[0]: line[1] for line in lines})
     assert reader.values["Url"] == "https://embeddings.example.com/"
-    (group,) = boto3.client("autoscaling", region_name=REGION).describe_auto_scaling_groups()[
-        "AutoScalingGroups"
-    ]
+    (group,) = (
+        boto3.Session()
+        .client("autoscaling", region_name=REGION)
+        .describe_auto_scaling_groups()["AutoScalingGroups"]
+    )
     assert (group["MinSize"], group["MaxSize"], len(group["Instances"])) == (2, 4, 2)
     assert {each["InstanceType"] for each in instances()} == {"c6i.xlarge"}
-    balancers = boto3.client("elbv2", region_name=REGION)
+    balancers = boto3.Session().client("elbv2", region_name=REGION)
     (listener,) = balancers.describe_listeners(
         LoadBalancerArn=balancers.describe_load_balancers()["LoadBalancers"][0]["LoadBalancerArn"]
     )["Listeners"]
