@@ -117,7 +117,7 @@ def wants_boot(arguments: Sequence[str]) -> bool:
 def _side_by_side() -> list[str]:
     """All tests: those of machines, which wait a lot, beside the others."""
     workers = min(len(os.sched_getaffinity(0)), WORKERS)
-    return ["--numprocesses", str(workers), "--dist", "loadgroup"]
+    return ["--numprocesses", str(workers), "--dist", "loadscope"]
 
 
 def _become(argv: list[str]) -> None:

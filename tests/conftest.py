@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fleet import MAKERS, Fleet
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
 from machine import host
 from machine.instance import Machine
@@ -27,12 +29,19 @@ def require_machine() -> None:
         pytest.skip(message)
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in its own hook of this name
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What may run beside what (``--dist loadgroup``): the machines' tests share the machines."""
-    for item in items:
-        unit = item.path.parent.name == "unit"
-        item.add_marker(pytest.mark.xdist_group(item.path.stem if unit else "machines"))
+class Beside(LoadScopeScheduling):  # type: ignore[misc]  # as above
+    """Which tests are one worker's: all that share the machines; else those of a file.
+
+    (``--dist loadgroup`` ignores its marks with pytest 9.2: pytest-dev/pytest-xdist#1386.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return path if path.startswith("tests/unit/") else "machines"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Beside:  # noqa: ANN401 - as it is
+    return Beside(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
