@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from fleet import MAKERS, Fleet
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
 from machine import host
 from machine.instance import Machine
+from tests.division import Division
 
 
 @functools.cache
@@ -29,19 +29,8 @@ def require_machine() -> None:
         pytest.skip(message)
 
 
-class Beside(LoadScopeScheduling):  # type: ignore[misc]  # as above
-    """Which tests are one worker's: all that share the machines; else those of a file.
-
-    (``--dist loadgroup`` ignores its marks with pytest 9.2: pytest-dev/pytest-xdist#1386.)
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        return path if path.startswith("tests/unit/") else "machines"
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Beside:  # noqa: ANN401 - as it is
-    return Beside(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Division:  # noqa: ANN401 - as it is
+    return Division(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,6 +8,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from tests.bench.measure import MIXED, PEAK
+from tests.bench.tables import spread, table
 
 _BAR, _GAP, _LABELS, _WIDTH, _MARGIN = 16, 14, 250, 360, 90  # pixels
 _IDLE = 0.5  # load average of a machine that does nothing else
@@ -47,16 +48,16 @@ def write(folder: Path, report: dict[str, Any]) -> None:
     runs = {load: values for load, values in report["runs"].items() if any(values.values())}
     servers = [name for name in _SERVERS if any(name in values for values in runs.values())]
     compared = {load: values for load, values in runs.items() if set(values) <= set(servers)}
-    page = _head(report) + _table(
+    page = _head(report) + table(
         ["line", "measured", "bar", "holds"],
         [[row["name"], _value(row["measured"]), row["bar"], _holds(row)] for row in report["rows"]],
     )
-    page += "\n## What was measured\n\n" + _table(
+    page += "\n## What was measured\n\n" + table(
         ["load", *servers], [[load, *_cells(compared[load], servers)] for load in compared]
     )
     peaks = [peak / 1e9 for load in runs if load.endswith(PEAK) for peak in runs[load]["machine"]]
     if peaks:
-        page += f"\nMatrix-product peak of the machine (float32, GFLOP/s): {_spread(peaks)}.\n"
+        page += f"\nMatrix-product peak of the machine (float32, GFLOP/s): {spread(peaks)}.\n"
     (folder / "performance.md").write_text(page)
     (folder / "performance.svg").write_text(_plot(compared, servers))
 
@@ -87,13 +88,7 @@ def _busy(load: float) -> str:
 
 
 def _cells(values: dict[str, list[float]], servers: list[str]) -> list[str]:
-    return [_spread(values.get(server, [])) for server in servers]
-
-
-def _spread(taken: list[float]) -> str:
-    if not taken:
-        return ""
-    return f"{statistics.median(taken):.3g} ({min(taken):.3g} to {max(taken):.3g})"
+    return [spread(values.get(server, [])) for server in servers]
 
 
 def _value(measured: float | None) -> str:
@@ -102,11 +97,6 @@ def _value(measured: float | None) -> str:
 
 def _holds(row: dict[str, Any]) -> str:
     return "yes" if row["holds"] else "no"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _plot(runs: dict[str, dict[str, list[float]]], servers: list[str]) -> str:

@@ -24,8 +24,14 @@ LOADS = (MIXED, CLIENTS, QUERY)
 
 def size(home: Path, rounds: int, *, write_docs: bool) -> None:
     """Measure, say what the law is, and write."""
-    runs = measure(home, models.BGE, rounds)
-    found = {"cpu": report.cpu(), "model": models.BGE.id, "rounds": rounds, "runs": runs}
+    runs, resident = measure(home, models.BGE, rounds)
+    found = {
+        "cpu": report.cpu(),
+        "model": models.BGE.id,
+        "rounds": rounds,
+        "resident_mb": resident,
+        "runs": runs,
+    }
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(found, indent=1) + "\n")
     rates = {int(count): statistics.median(taken) for count, taken in runs[MIXED].items()}
@@ -35,8 +41,8 @@ def size(home: Path, rounds: int, *, write_docs: bool) -> None:
         Path("docs/sizing.md").write_text(page(found, law))
 
 
-def measure(home: Path, model: models.Model, rounds: int) -> Runs:
-    """Load -> number of cores -> what each round measured."""
+def measure(home: Path, model: models.Model, rounds: int) -> tuple[Runs, float]:
+    """Load -> number of cores -> what each round measured; and the most memory held, MB."""
     cores = sorted(os.sched_getaffinity(0))
     counts = sorted({1, len(cores)})
     known = Loads(models.snapshot(home, model) / "tokenizer.json").main()
@@ -45,10 +51,11 @@ def measure(home: Path, model: models.Model, rounds: int) -> Runs:
         raise SystemExit("One core says nothing about more of them: run this where there are two.")
     runs: Runs = {load: {str(count): [] for count in counts} for load in LOADS}
     with ExitStack() as stack:
-        clients = {}
+        started = {}
         for count in counts:
             with only(cores[:count]):
-                clients[count] = stack.enter_context(servers.ours(home, model)).client()
+                started[count] = stack.enter_context(servers.ours(home, model))
+        clients = {count: server.client() for count, server in started.items()}
         for load in LOADS:
             for client in clients.values():
                 loads[load](client)  # first calls fill caches
@@ -56,7 +63,8 @@ def measure(home: Path, model: models.Model, rounds: int) -> Runs:
                 for count, client in clients.items():
                     runs[load][str(count)].append(loads[load](client))
             print(f"  {load}: {runs[load]}", flush=True)
-    return runs
+        resident = max(server.resident() for server in started.values())
+    return runs, resident
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 from typing import Any
 
 from tests.bench.law import FLEET_SHARE, Law
+from tests.bench.tables import spread, table
 
 HOURS = 730  # of a month, as AWS's calculator counts
 PRICES_OF = "2026-11"
@@ -75,7 +75,8 @@ disk and traffic. "$ per million tokens" is at full use: dollars per hour / (tok
 1,000,000.
 
 {instances}
-Memory: the service needs about 1 GiB with the bundled model, so every type above holds it.
+Memory: the server held at most {resident:,.0f} MB of it during these loads; each type above has
+more.
 
 ## Fleets
 
@@ -103,7 +104,7 @@ def page(found: dict[str, Any], law: Law) -> str:
     """The document.
 
     Args:
-        found: cpu, model, rounds and runs (load -> cores -> what each round measured).
+        found: cpu, model, rounds, resident_mb and runs (load -> cores -> what each round measured).
         law: fitted to it.
     """
     runs = found["runs"]
@@ -112,21 +113,22 @@ def page(found: dict[str, Any], law: Law) -> str:
         cpu=found["cpu"],
         model=found["model"],
         rounds=found["rounds"],
-        measured=_table(
+        resident=found["resident_mb"],
+        measured=table(
             ["load", *(f"{n} core{'s' if n > 1 else ''}" for n in counts)],
-            [[load, *(_median(by[str(n)]) for n in counts)] for load, by in runs.items()],
+            [[load, *(spread(by[str(n)]) for n in counts)] for load, by in runs.items()],
         ),
         one_core=law.one_core,
         parallel=law.parallel,
         most=counts[-1],
         prices_of=PRICES_OF,
         hours=HOURS,
-        instances=_table(
+        instances=table(
             ["type", "vCPU", "cores", "GiB", "tokens/s", "$ a month", "$ per million tokens"],
             [_instance(each, law) for each in INSTANCES],
         ),
         share=FLEET_SHARE,
-        fleets=_table(["members", "tokens/s", "$ a month"], [_fleet(*f, law) for f in FLEETS]),
+        fleets=table(["members", "tokens/s", "$ a month"], [_fleet(*f, law) for f in FLEETS]),
     )
 
 
@@ -151,16 +153,3 @@ def _fleet(name: str, members: int, law: Law) -> list[str]:
     each = next(instance for instance in INSTANCES if instance.type == name)
     month = f"{members * each.dollars * HOURS:,.0f}"
     return [f"{members} x {name}", f"{law.fleet(each.cores, members):,.0f}", month]
-
-
-def _median(taken: list[float]) -> str:
-    return f"{_short(statistics.median(taken))} ({_short(min(taken))} to {_short(max(taken))})"
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

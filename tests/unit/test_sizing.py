@@ -17,6 +17,7 @@ FOUND = {
     "cpu": "Some CPU",
     "model": "some/model",
     "rounds": 2,
+    "resident_mb": 1234.5,
     "runs": {"32 mixed passages, tokens/s": {"1": [900.0, 1100.0], "2": [1700.0, 1900.0]}},
 }
 
@@ -54,6 +55,7 @@ def test_page_states_each_type_with_its_arithmetic() -> None:
     row = next(line for line in text.splitlines() if line.startswith("| c7i.xlarge |"))
     month = round(0.1785 * HOURS)
     assert row == f"| c7i.xlarge | 4 | 2 | 8 | 1,800 | {month} | {0.1785 / 1800 / 3600 * 1e6:.4f} |"
+    assert "at most 1,234 MB" in text
     assert "T1 = 1000 tokens/s, p = 0.889" in text
 
 
