@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# A forward is about 100 parallel regions. By default the OpenMP threads spin at the end of
-# each, so when anything else wants a core (the event loop, a tokenizer, nginx) a region waits
-# for whole scheduler slices: with one busy process beside it on two cores a short query took
-# 62-1,000 ms, with passive waiting 16 ms. Alone it costs under 1 ms (9.0 against 10.4 ms).
-ENVIRONMENT = {"OMP_WAIT_POLICY": "passive"}
+# A forward is about 100 parallel regions, after each of which a thread waits for the other and for
+# the next. Asleep at once, it has to be woken 100 times: a sixth of a short query. By default it
+# spins for 15 ms, and when anything else wants a core (the event loop, a tokenizer, nginx) a region
+# waits for whole scheduler slices: with one busy process beside it on two cores a short query took
+# 62-1,000 ms. A thousand turns are some 50 us: 18 ms then, where sleeping takes 14.
+ENVIRONMENT = {"GOMP_SPINCOUNT": "1000"}

@@ -162,6 +162,7 @@ class Encoder:
             reaches: of each layer, for int8.
         """
         self.hidden, self.padding = weights.hidden, weights.padding
+        self._half = half
         self.first_token_only = first_token_only
         # The word table in half precision as well pays for most of the second weights.
         self._word = weights.word.half() if half else weights.word.clone()
@@ -193,7 +194,7 @@ class Encoder:
             float32, (tokens, hidden), or (sequences, hidden) with ``first_token_only``.
         """
         tokens, sequences = len(ids), len(lengths)
-        if extra := filler(tokens):
+        if tokens > self._half and (extra := filler(tokens)):
             ids, positions = (
                 functional.pad(ids, (0, extra)),
                 functional.pad(positions, (0, extra)),

@@ -50,10 +50,12 @@ class Parts:
             ApplianceError: a model cannot be served.
         """
         self.health, self.passes, self.metrics = Health(), Passes(), Metrics()
-        models = [
-            loading.load(settings, source, self.passes, self.metrics, self.health.suspect)
-            for source in settings.models
-        ]
+        models = process.in_passing_thread(
+            lambda: [
+                loading.load(settings, source, self.passes, self.metrics, self.health.suspect)
+                for source in settings.models
+            ]
+        )
         process.give_back_memory()  # the stock encoders', and what their file was read into
         self.catalog = Catalog(models, settings.aliases)
         self.admission = Admission(lambda: self.passes.rate)

@@ -16,8 +16,7 @@ from tests.soak.run import soak
 pytestmark = [pytest.mark.boot, pytest.mark.timeout(900)]
 
 SECONDS, SHARE = 120, 0.6
-# The bar over thirty minutes is 3 %. A warm-up of twelve seconds has not met every company that
-# calls can come in, and some buffers grow later.
+# The bar over thirty minutes is 3 %. Of two, one is warm-up, and some buffers grow later.
 MEMORY = 0.05
 
 

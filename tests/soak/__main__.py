@@ -24,6 +24,7 @@ from tests.soak.rows import kinds, rows
 from tests.soak.run import Soak, soak
 
 NAME = "soak"
+LEAST = 2
 
 
 def main() -> int:
@@ -42,7 +43,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--share", type=float, default=0.9, help="of the capacity (default: 0.9)")
     parser.add_argument("--out", type=Path, default=Path("build/soak.json"))
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.minutes < LEAST:
+        parser.error(f"the first minute is warm-up: soak for {LEAST} minutes or more")
+    return options
 
 
 @contextmanager

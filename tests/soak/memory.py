@@ -1,4 +1,8 @@
-"""What the processes of a service's control group hold in memory, as they go."""
+"""What the processes of a service's control group hold in memory, as they go.
+
+Anonymous memory: what a leak would grow. Pages of libraries are also resident, but the kernel drops
+and reads them again as it pleases, more so on a computer that others use too.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from dataclasses import dataclass
 from machine.instance import Machine
 
 EVERY = 3.0  # seconds
-RESIDENT = """
+ANONYMOUS = """
 group=$(systemctl show --property=ControlGroup --value infinity.service)
 for pid in $(cat /sys/fs/cgroup/$group/cgroup.procs); do cat /proc/$pid/status; done |
-    awk '/^VmRSS/ { kib += $2 } END { print kib }'
+    awk '/^RssAnon/ { kib += $2 } END { print kib }'
 """
 
 
@@ -26,9 +30,9 @@ class Sample:
     megabytes: float
 
 
-def resident(machine: Machine) -> float:
-    """Megabytes of the server's processes."""
-    return int(machine.exec(RESIDENT).stdout) / 1024
+def anonymous(machine: Machine) -> float:
+    """Megabytes of the server's processes, backed by no file."""
+    return int(machine.exec(ANONYMOUS).stdout) / 1024
 
 
 @contextmanager
@@ -39,7 +43,7 @@ def watched(machine: Machine) -> Iterator[list[Sample]]:
 
     def look() -> None:
         while not over.wait(EVERY):
-            samples.append(Sample(time.monotonic(), resident(machine)))
+            samples.append(Sample(time.monotonic(), anonymous(machine)))
 
     thread = threading.Thread(target=look)
     thread.start()

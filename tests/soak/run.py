@@ -17,7 +17,9 @@ from tests.soak.trace import Call, deck
 # Seconds. A shared computer is faster or slower by a third a few minutes later, so the capacity
 # is measured at the start of each stretch, and the load follows it.
 STRETCH, MEASURE = 300.0, 15.0
-WARM_UP = 0.1  # of the whole time
+# Seconds until calls have come in every company, each of which has buffers of its own; and samples
+# after that, whose median is the level that memory is to keep.
+WARM_UP, LEVEL = 60.0, 7
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,10 @@ class Soak:
 
     @property
     def strayed(self) -> float:
-        """How far memory went from what it was after the warm-up, as a fraction of that."""
-        warm = self.began + WARM_UP * (self.ended - self.began)
-        first, *later = [sample.megabytes for sample in self.memory if sample.moment >= warm]
-        return max(abs(megabytes / first - 1) for megabytes in later)
+        """How far memory went from its level after the warm-up, as a fraction of that."""
+        warm = [each.megabytes for each in self.memory if each.moment >= self.began + WARM_UP]
+        level = statistics.median(warm[:LEVEL])
+        return max(abs(megabytes / level - 1) for megabytes in warm)
 
     @property
     def slowed(self) -> float:

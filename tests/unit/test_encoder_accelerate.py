@@ -20,6 +20,7 @@ from encoder_support import (
 
 from appliance.serving import encoder, encoder_tuning, encoder_weights
 from appliance.serving.encoder import accelerate
+from appliance.serving.encoder_forward import Encoder
 from appliance.serving.encoder_tuning import Choice
 
 SMALL = Choice("packed", 256)
@@ -142,6 +143,24 @@ def test_very_slow_cpu_is_spared_the_measurement(
     monkeypatch.setattr(encoder_tuning, "_SLOW", 0.0)
     monkeypatch.setattr(encoder_tuning, "_half", lambda *_: pytest.fail("measured all the same"))
     assert encoder_tuning.measure(weights) == encoder_tuning.DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("seconds", "most"),
+    [
+        ({14: 0.9, 28: 0.99, 56: 1.1}, 28),  # worth having, and used as long as it is no slower
+        ({14: 0.95, 28: 0.5, 56: 0.5}, 0),  # a query does not gain enough to pay for the memory
+        ({14: 0.5, 28: 0.5, 56: 0.5}, 56),
+    ],
+)
+def test_half_precision_weights_have_to_pay_for_a_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], most: int
+) -> None:
+    weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    races = iter(seconds.values())
+    monkeypatch.setattr(encoder_tuning, "_race", lambda _: {"half": next(races), "full": 1.0})
+    encoder = Encoder(weights, "packed", first_token_only=False)
+    assert encoder_tuning._half(weights, "packed", encoder) == most
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"x": 1}', '{"x": {"kernel": "packed"}}', "\0"])

@@ -8,12 +8,16 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from encoder_support import pool, save_bert
 from serving_model import MINILM, REPO, Server, lay_out, models, single
+
+from appliance.serving import process
 
 TCP_LISTEN = "0A"
 
@@ -196,3 +200,25 @@ def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
     }
     assert len(asked) > 10
     assert not [name for name in asked if f"\n{name}{{" not in page and f"\n{name} " not in page]
+
+
+def test_openmp_threads_of_loading_end_with_it() -> None:
+    def compute() -> int:
+        torch.ones(2**20).exp()
+        return own_threads()
+
+    usual = torch.get_num_threads()
+    torch.set_num_threads(3)  # starts threads of its own, which stay
+    try:
+        before = own_threads()
+        assert process.in_passing_thread(compute) >= before + 3
+    finally:
+        torch.set_num_threads(usual)
+    deadline = time.monotonic() + 30
+    while own_threads() > before:
+        assert time.monotonic() < deadline, "they are still there"
+        time.sleep(0.01)
+
+
+def own_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
