@@ -46,7 +46,7 @@ def _with_shape(
     """bge-small's shape: everything."""
     loads = Loads(models.snapshot(home, BGE) / "tokenizer.json")
     with everyone(home, BGE, missing) as running:
-        runs = agreement(running)
+        runs = agreement(running, loads)
         ours = next(server for server in running if server.name == "ours")
         ours.forget_most()
         runs |= measure(running, [*loads.main(), *([] if quick else loads.more())], rounds)
@@ -68,7 +68,7 @@ def _with_real_weights(home: Path, rounds: int, missing: dict[str, str]) -> Runs
     """MiniLM: the main loads, and what eight bits cost in accuracy."""
     loads = Loads(models.snapshot(home, MINILM) / "tokenizer.json")
     with everyone(home, MINILM, missing) as running:
-        return agreement(running) | measure(running, loads.main(), rounds)
+        return agreement(running, loads) | measure(running, loads.main(), rounds)
 
 
 @contextmanager

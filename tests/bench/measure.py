@@ -87,19 +87,19 @@ class Loads:
         self, name: str, items: list[str], *, heavy: bool = False, alone: bool = False,
         peaks: bool = False,
     ) -> Load:  # fmt: skip
-        fitting = self._fit(items)
+        fitting = self.fit(items)
         tokens = self._tokens(fitting)
         return Load(name, lambda client: tokens / client.embed(fitting), heavy, alone, peaks)
 
     def _trace(self, name: str, requests: list[list[str]]) -> Load:
-        fitting = [self._fit(items) for items in requests]
+        fitting = [self.fit(items) for items in requests]
         each = sum(map(self._tokens, fitting)) / len(fitting)
         return Load(name, lambda client: each * request_rate(client, fitting, 8))
 
     def _tokens(self, items: Sequence[str]) -> int:
         return sum(len(encoding.ids) for encoding in self._tokenizer.encode_batch(list(items)))
 
-    def _fit(self, items: Sequence[str]) -> list[str]:
+    def fit(self, items: Sequence[str]) -> list[str]:
         """The texts, cut where the model would cut them: not every server does."""
         found = self._tokenizer.encode_batch(list(items))
         return [item[: e.offsets[-2][1]] for item, e in zip(items, found, strict=True)]
@@ -141,9 +141,9 @@ def _run(load: Load, name: str, asked: dict[str, Client]) -> list[float]:
         return []
 
 
-def agreement(servers: Sequence[Server]) -> Runs:
+def agreement(servers: Sequence[Server], loads: Loads) -> Runs:
     """Least cosine of each server's vectors to those of the first, over mixed passages."""
-    items = texts.mixed(8, seed=5) + texts.short(8, seed=5)
+    items = loads.fit(texts.mixed(8, seed=5) + texts.short(8, seed=5))
     found = {server.name: np.array(server.client().vectors(items)) for server in servers}
     first = next(iter(found.values()))
     return {AGREEMENT: {name: [_least_cosine(first, other)] for name, other in found.items()}}
