@@ -18,8 +18,12 @@ MAX_TOKENS = 2**18
 # Bytes of request bodies held at a time. A parsed body takes up to nine times its size for an
 # instant (token ids as Python numbers) and up to four times while it waits (wide characters).
 MAX_BYTES = 64 * 2**20
-# A request's own objects, in tokens: with it at most 4,096 can wait.
+# A request's own objects, in tokens: with it, and with what is kept for small ones, at most 4,608
+# can wait.
 PER_REQUEST = 64
+# Parts of the room: what is kept beyond it for small requests, and what of that one of them is. A
+# bulk load that takes all the room would otherwise refuse every query that is about to overtake it.
+KEPT, SMALL = 8, 16
 
 
 class Admission:
@@ -32,25 +36,31 @@ class Admission:
 
         Args:
             rate: the tokens a second the model manages at present, for Retry-After.
-            tokens: the most that wait and run together; one larger request is let in alone.
+            tokens: the most that wait and run together, besides an eighth for small requests;
+                one larger request is let in alone.
             size: the most bytes of bodies.
         """
         self._rate = rate
         self._max_tokens, self._max_bytes = tokens, size
+        self._kept, self._small = tokens // KEPT, 0
         self.tokens = self.bytes = self.requests = 0
 
     @contextmanager
     def work(self, tokens: int) -> Iterator[None]:
         """Hold room for a request's tokens; 429 at once when there is none."""
         cost = tokens + PER_REQUEST
-        if self.tokens and self.tokens + cost > self._max_tokens:
+        small = cost if cost <= self._kept // SMALL else 0
+        fits = not self.tokens or self.tokens + cost <= self._max_tokens
+        if not fits and not (small and self._small + small <= self._kept):
             raise overloaded(self.retry_seconds())
         self.tokens += cost
+        self._small += small
         self.requests += 1
         try:
             yield
         finally:
             self.tokens -= cost
+            self._small -= small
             self.requests -= 1
 
     def retry_seconds(self) -> int:

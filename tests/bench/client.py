@@ -106,10 +106,12 @@ def interrupted_query_time(client: Client, bulk: Sequence[str], query: str, coun
     loading.start()
     time.sleep(_UNDER_WAY)
     times: list[float] = []
-    while loading.is_alive() and len(times) < count:
-        times.append(client.embed([query]))
-    large.hang_up()
-    loading.join()
+    try:
+        while loading.is_alive() and len(times) < count:
+            times.append(client.embed([query]))
+    finally:
+        large.hang_up()
+        loading.join()
     if not times:
         raise OSError("The large request was over before the first query.")
     return statistics.median(times)

@@ -113,7 +113,7 @@ def test_a_client_that_hangs_up_frees_its_place(shared: tuple[Server, Path]) -> 
 def test_what_does_not_fit_is_429_at_once(shared: tuple[Server, Path]) -> None:
     server, fault = shared
     fault.write_text("slow")
-    body = {"input": ["some words " * 200] * 1000}  # 256,000 tokens: all the room
+    body = {"input": ["some words " * 200] * 1200}  # 480,000 tokens: more than the room
     url = f"{server.client.base_url}/embeddings"
     first = threading.Thread(target=_abandoned, args=(url, body))
     first.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,24 @@ def test_work_is_bounded_by_tokens_and_one_large_request_is_let_in() -> None:
     assert raised.value.headers["Retry-After"] == "13"  # a quarter of 5,064 tokens
     with admission.work(900 - PER_REQUEST), admission.work(100 - PER_REQUEST):
         assert admission.tokens == 1000
+    assert (admission.tokens, admission.requests) == (0, 0)
+
+
+def test_small_requests_find_room_beside_a_bulk_load_and_are_bounded_too() -> None:
+    admission = Admission(lambda: 100.0, tokens=16_000)  # 2,000 are kept, for 125 each
+    small = 125 - PER_REQUEST
+    with ExitStack() as waiting:
+        waiting.enter_context(admission.work(100_000))
+        for _ in range(16):
+            waiting.enter_context(admission.work(small))
+        for more in (small, 1000):
+            with pytest.raises(ApiError), admission.work(more):
+                pass
+    with ExitStack() as waiting:
+        for _ in range(128):  # without a bulk load they take the whole room, and no more
+            waiting.enter_context(admission.work(small))
+        with pytest.raises(ApiError), admission.work(small):
+            pass
     assert (admission.tokens, admission.requests) == (0, 0)
 
 
