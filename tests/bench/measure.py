@@ -30,6 +30,7 @@ SIZES = tuple(f"{size} inputs, tokens/s" for size in ("10", "100", "1,000", "2,0
 PEAK = "matrix-product peak, FLOP/s"
 AGREEMENT = "least cosine to stock"
 _SOLO = "ours"  # whose server a load is for that compares ours with itself
+_VARIANTS = ("ours int8", "gate")  # of ours; minutes of load would say no more of them
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Load:
     Attributes:
         name: ends in its unit.
         run: one measurement.
-        heavy: takes so long that fewer rounds, and no first one uncounted, have to do.
+        heavy: takes so long that fewer rounds, no first one uncounted, and one server of ours
+            have to do.
         alone: measured on our server only.
         peaks: the machine's matrix-product peak is taken after each of its rounds.
     """
@@ -94,7 +96,7 @@ class Loads:
     def _trace(self, name: str, requests: list[list[str]]) -> Load:
         fitting = [self.fit(items) for items in requests]
         each = sum(map(self._tokens, fitting)) / len(fitting)
-        return Load(name, lambda client: each * request_rate(client, fitting, 8))
+        return Load(name, lambda client: each * request_rate(client, fitting, 8), heavy=True)
 
     def _tokens(self, items: Sequence[str]) -> int:
         return sum(len(encoding.ids) for encoding in self._tokenizer.encode_batch(list(items)))
@@ -115,7 +117,7 @@ def measure(servers: Sequence[Server], loads: Sequence[Load], rounds: int) -> Ru
     clients = {server.name: server.client() for server in servers}
     runs: Runs = {PEAK: {"machine": []}} if any(load.peaks for load in loads) else {}
     for load in loads:
-        asked = {_SOLO: clients[_SOLO]} if load.alone else dict(clients)
+        asked = {name: client for name, client in clients.items() if _is_for(load, name)}
         times: dict[str, list[float]] = {name: [] for name in asked}
         for name in [] if load.heavy else list(asked):
             _run(load, name, asked)  # first calls compile kernels and fill caches, in every server
@@ -127,6 +129,10 @@ def measure(servers: Sequence[Server], loads: Sequence[Load], rounds: int) -> Ru
         runs[load.name] = {name: times[name] for name in asked}
         print(f"  {load.name}: {medians(runs)[load.name]}", flush=True)
     return runs
+
+
+def _is_for(load: Load, name: str) -> bool:
+    return name == _SOLO if load.alone else not (load.heavy and name in _VARIANTS)
 
 
 def _run(load: Load, name: str, asked: dict[str, Client]) -> list[float]:

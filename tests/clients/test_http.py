@@ -103,13 +103,17 @@ def test_work_that_does_not_fit_is_429_at_once_and_fits_when_its_cause_hangs_up(
     endpoint: Endpoint, client: httpx.Client
 ) -> None:
     options: dict[str, Any] = {"base_url": endpoint.url, "api_key": endpoint.key}
+    impatient = openai.OpenAI(**options, max_retries=0)
+    more = ["some words " * 200] * 10  # 4,000 tokens
     with hogging(endpoint, client):
         with pytest.raises(openai.RateLimitError) as caught:
-            openai.OpenAI(**options, max_retries=0).embeddings.create(model=EMBEDDER, input="x")
+            impatient.embeddings.create(model=EMBEDDER, input=more)
+        beside = impatient.embeddings.create(model=EMBEDDER, input="x")  # room is kept for it
+        assert len(beside.data[0].embedding) == DIMENSIONS
         assert client.get("/readyz").status_code == 200
         assert client.get("/health").status_code == 200
     assert (caught.value.status_code, caught.value.code) == (429, "rate_limit_exceeded")
     assert 1 <= int(caught.value.response.headers["Retry-After"]) <= 60
     probe.eventually(lambda: waiting(client) == 0, "the end of what nobody waits for")
-    answer = openai.OpenAI(**options).embeddings.create(model=EMBEDDER, input="x")
-    assert len(answer.data[0].embedding) == DIMENSIONS
+    answer = openai.OpenAI(**options).embeddings.create(model=EMBEDDER, input=more)
+    assert len(answer.data) == len(more)
