@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from encoder_support import (
     infer,
     load,
@@ -18,7 +19,7 @@ from encoder_support import (
     worst_loss,
 )
 
-from appliance.serving import encoder, encoder_tuning, encoder_weights
+from appliance.serving import encoder, encoder_forward, encoder_tuning, encoder_weights
 from appliance.serving.encoder import accelerate
 from appliance.serving.encoder_forward import Encoder
 from appliance.serving.encoder_tuning import Choice
@@ -161,6 +162,23 @@ def test_half_precision_weights_have_to_pay_for_a_query(
     monkeypatch.setattr(encoder_tuning, "_race", lambda _: {"half": next(races), "full": 1.0})
     encoder = Encoder(weights, "packed", first_token_only=False)
     assert encoder_tuning._half(weights, "packed", encoder) == most
+
+
+def test_only_products_compiled_for_a_size_are_given_filler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
+    asked: list[int] = []
+
+    def filler(tokens: int) -> int:
+        asked.append(tokens)
+        return 0
+
+    monkeypatch.setattr(encoder_forward, "filler", filler)
+    encode = Encoder(weights, "packed", first_token_only=False, half=14)
+    for tokens in (14, 15):
+        encode(torch.ones(tokens, dtype=torch.int64), torch.arange(tokens), None, [tokens])
+    assert asked == [15]
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"x": 1}', '{"x": {"kernel": "packed"}}', "\0"])
