@@ -78,25 +78,47 @@ class PaddingFree(nn.Module):
             token is wanted; and what the model's pooler makes of it, where that is read.
         """
         texts, longest = input_ids.shape
-        width = 1 if self._encoder.first_token_only else longest
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         positions = self._positions(input_ids)
-        out = torch.zeros(texts * width, self._encoder.hidden)
         kinds = token_type_ids if token_type_ids is not None and token_type_ids.any() else None
         lengths = mask.sum(1).tolist()
+        if sum(lengths) == texts * longest <= self._chunk:
+            states = self._unpadded(input_ids, positions, kinds, lengths)
+        else:
+            states = self._padded(input_ids, positions, kinds, lengths, mask)
+        return States((states,) if self.pooler is None else (states, self.pooler(states)))
+
+    def _unpadded(
+        self, ids: Tensor, positions: Tensor, kinds: Tensor | None, lengths: list[int]
+    ) -> Tensor:
+        """A batch without padding, which a single query is: nothing to pick, nothing to spread."""
+        kinds = None if kinds is None else kinds.flatten()
+        states = self._encoder(ids.flatten(), positions.flatten(), kinds, lengths)
+        return states.view(len(lengths), -1, self._encoder.hidden)
+
+    def _padded(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        kinds: Tensor | None,
+        lengths: list[int],
+        mask: Tensor,
+    ) -> Tensor:
+        texts, longest = ids.shape
+        width = 1 if self._encoder.first_token_only else longest
+        out = torch.zeros(texts * width, self._encoder.hidden)
         for rows in chunks(lengths, self._chunk):
             index = torch.tensor(rows)
             row, column = mask[index].nonzero(as_tuple=True)
             flat = index[row] * longest + column
             states = self._encoder(
-                input_ids.flatten()[flat],
+                ids.flatten()[flat],
                 positions.flatten()[flat],
                 None if kinds is None else kinds.flatten()[flat],
                 [lengths[i] for i in rows],
             )
             out[index if self._encoder.first_token_only else flat] = states
-        states = out.view(texts, width, -1)
-        return States((states,) if self.pooler is None else (states, self.pooler(states)))
+        return out.view(texts, width, -1)
 
     def _positions(self, ids: Tensor) -> Tensor:
         """Rows of the position table, (texts, longest), as the stock model numbers them."""

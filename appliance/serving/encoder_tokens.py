@@ -61,7 +61,8 @@ class Encoded:
 
     def read(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int], list[bool]]:
         """The same, and which inputs were cut."""
-        encodings = self._backend.encode_batch([self._clean(item) for item in inputs])
+        # Fast: without the places of tokens in the text, a sixth of the time.
+        encodings = self._backend.encode_batch_fast([self._clean(item) for item in inputs])
         pieces = [np.array([e.ids, e.type_ids], dtype=np.int64) for e in encodings]
         cut = [bool(encoding.overflowing) for encoding in encodings]
         return pieces, [piece.shape[1] for piece in pieces], cut

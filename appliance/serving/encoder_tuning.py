@@ -32,6 +32,8 @@ _FEW = {14: (6, 10, 13), 28: (17, 22, 27), 56: (35, 44, 53)}
 # Three layers of bge-small are 21 MB: like all twelve, they do not stay in a core's cache.
 _LAYERS = 3
 _REPEATS = 7
+# Half precision wins by little at the larger sizes: a second more, and noise decides less.
+_CLOSE = 15
 # Where one query takes so many seconds (an emulated CPU), the measurement would take minutes, and
 # the machine has other worries than the last tenth of its speed.
 _SLOW = 0.1
@@ -117,7 +119,7 @@ def _half(few: EncoderWeights, kernel: str, full: Encoder) -> int:
     half = Encoder(few, kernel, first_token_only=False, half=max(_FEW))
     most = 0
     for limit, sizes in _FEW.items():
-        times = _race({"half": _each(half, sizes), "full": _each(full, sizes)})
+        times = _race({"half": _each(half, sizes), "full": _each(full, sizes)}, _CLOSE)
         if times["half"] > (1 if most else _WORTH) * times["full"]:
             break
         most = limit

@@ -159,7 +159,7 @@ def test_half_precision_weights_have_to_pay_for_a_query(
 ) -> None:
     weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
     races = iter(seconds.values())
-    monkeypatch.setattr(encoder_tuning, "_race", lambda _: {"half": next(races), "full": 1.0})
+    monkeypatch.setattr(encoder_tuning, "_race", lambda *_: {"half": next(races), "full": 1.0})
     encoder = Encoder(weights, "packed", first_token_only=False)
     assert encoder_tuning._half(weights, "packed", encoder) == most
 
