@@ -1,8 +1,9 @@
 """Libraries that are imported on their way in and never used in serving: loaded when one is.
 
 Infinity brings transformers and sentence-transformers, which bring scikit-learn and SciPy (for
-training and evaluation), torch.compile's front end and with it SymPy. Together they are 130 MB
-and a third of the imports' time. Importing one of them gives a stand-in instead; its first use
+training and evaluation), torch.compile's front end and with it SymPy; its own telemetry and its
+fetching of images, which are both off here, bring an HTTP client each. Together they are 170 MB
+and two fifths of the imports' time. Importing one of them gives a stand-in instead; its first use
 imports the real one, so whatever does need it gets it, only later.
 """
 
@@ -17,6 +18,8 @@ from types import ModuleType
 from typing import Any
 
 UNUSED = (
+    "aiohttp",
+    "posthog",
     "scipy",
     "sklearn",
     "torch._dynamo",
@@ -25,6 +28,7 @@ UNUSED = (
     "torch.distributed.tensor",
     "transformers.integrations.flex_attention",
     "transformers.integrations.tensor_parallel",
+    "watchfiles",
 )
 # Decorators that say something of their function to torch.compile alone.
 _MARKS = {("torch._dynamo", "allow_in_graph")}

@@ -138,10 +138,6 @@ class Int8:
         return torch.addcmul(self._bias, self._run(x / size, self._packed), size)
 
 
-class Int8BFloat16(Int8):
-    """The same where bfloat16 is fast: there it takes the product that float32 keeps in `Int8`."""
-
-
 class Recorder(Plain):
     """A plain product that remembers how large each channel of its operands got."""
 
@@ -163,13 +159,12 @@ class Recorder(Plain):
 
 Kernel = type[Plain] | type[Packed] | type[BFloat16] | type[Int8]
 # Of all four products, the one after the GELU loses most in eight bits: it has more.
-AFTER_GELU: dict[Kernel, Kernel] = {Int8: Packed, Int8BFloat16: BFloat16}
+AFTER_GELU: dict[Kernel, Kernel] = {Int8: Packed}
 KERNELS: dict[str, Kernel] = {
     "plain": Plain,
     "packed": Packed,
     "bfloat16": BFloat16,
     "int8": Int8,
-    "int8 and bfloat16": Int8BFloat16,
     "recorder": Recorder,
 }
 

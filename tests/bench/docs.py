@@ -33,7 +33,7 @@ on one machine, with the servers taking turns load by load, so ratios mean more 
 | `fastembed` | ONNX Runtime on the same weights in float32, behind a small HTTP server |
 | `llama.cpp` | its own server, compiled for this CPU, on the same weights in float32 |
 | `ours` | the appliance's server, without nginx |
-| `ours int8` | the same with `DTYPE=int8` |
+| `ours int8` | the same with `DTYPE=int8`; bfloat16 on a CPU with AMX |
 | `gate` | the server of `ours` through TLS, nginx and key as an instance has them |
 {missing}
 ![Speed as a multiple of stock Infinity's, a bar a server and load](performance.svg)
