@@ -14,6 +14,7 @@ from appliance.run import Completed, run
 from audit.attacks import http2
 
 ENDLESS = 1000
+REFUSED = (7).to_bytes(4, "big")  # RFC 9113, section 7
 PONG = http2.frame(http2.PING, http2.ACK, 0, bytes(8))
 
 
@@ -74,6 +75,28 @@ def test_headers_that_never_end_end_the_connection(gate: Gate, stub: Stub) -> No
     assert gate.get("/models", bearer()).status == 200
 
 
+def test_one_connection_has_few_requests_under_way(gate: Gate) -> None:
+    key = http2.literal(b"authorization", bearer()[1].encode())
+    begun = http2.block(HOST, "/v1/embeddings", http2.POST) + key
+    heads = [http2.frame(http2.HEADERS, http2.END_HEADERS, 1 + 2 * n, begun) for n in range(40)]
+    with gate.connect(protocol="h2") as connection:
+        http2.greet(connection)
+        connection.sendall(b"".join(heads) + http2.frame(http2.PING, 0, 0, bytes(8)))
+        received = until_pong(connection)
+    assert received is not None
+    assert frames(received).count((http2.RST_STREAM, REFUSED)) == 40 - 32
+
+
+def frames(received: bytes) -> list[tuple[int, bytes]]:
+    """(type, payload) of each."""
+    found = []
+    while received:
+        length = int.from_bytes(received[:3], "big")
+        found.append((received[3], received[9 : 9 + length]))
+        received = received[9 + length :]
+    return found
+
+
 def until_it_ends(gate: Gate, part: Callable[[int], bytes]) -> int:
     """How many parts are taken before nginx hangs up; each waits for a round trip."""
     with gate.connect(protocol="h2") as connection:
@@ -81,19 +104,19 @@ def until_it_ends(gate: Gate, part: Callable[[int], bytes]) -> int:
         for count in range(ENDLESS):
             try:
                 connection.sendall(part(count) + http2.frame(http2.PING, 0, 0, bytes(8)))
-                if not answered(connection):
+                if until_pong(connection) is None:
                     return count
             except OSError:
                 return count
     pytest.fail("nginx goes on with it for ever")
 
 
-def answered(connection: socket.socket) -> bool:
-    """Whether the answer to a PING comes; False when the connection is ended instead."""
+def until_pong(connection: socket.socket) -> bytes | None:
+    """What comes up to the answer to a PING; None when the connection is ended instead."""
     received = b""
     while PONG not in received:
         chunk = connection.recv(65536)
         if not chunk:
-            return False
+            return None
         received += chunk
-    return True
+    return received

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 from gate_harness import HOST, Gate, bearer, parse, running_gate
 from gate_stub import Stub
+from lint_tools import tool
+
+from appliance.run import run
 
 HEAD = f"POST /large HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: {bearer()[1]}\r\n"
 
@@ -78,3 +82,14 @@ def test_who_does_not_read_the_answer_is_dropped_and_the_server_free(
         logged = gate.log_line(head.header("X-Request-ID"))
         assert logged["bytes"] < 32 << 20
         assert [seen.path for seen in own_stub.seen] == ["/large"]
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_the_kernel_holds_little_of_one_connection(gate: Gate, *, tls: bool) -> None:
+    head = f"POST /x HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {32 * 2**20}\r\n\r\n"
+    with gate.connect(tls=tls) as connection:
+        connection.sendall(head.encode() + bytes(16 * 2**20))  # by itself it grows with use
+        name = f"sport = :{connection.getpeername()[1]} and dport = :{connection.getsockname()[1]}"
+        said = run([tool("ss", "apt-get install iproute2"), "-tnmH", name]).stdout
+    [held] = re.findall(r"\brb(\d+)", said)
+    assert int(held) <= 2 * 192 * 1024  # the kernel doubles it for its own records

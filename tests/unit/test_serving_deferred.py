@@ -71,7 +71,8 @@ def test_a_subclass_is_one_of_the_real_class(heavy: Heavy) -> None:
 
 def test_the_server_loads_without_them() -> None:
     code = (
-        "import sys; from appliance.serving import deferred; deferred.defer();"
+        "import sys; from appliance.serving import deferred, server;"
+        "server.prepare_environment(); deferred.defer();"
         "import appliance.serving.service;"
         "from transformers import AutoModel;"
         "from sentence_transformers import SentenceTransformer;"
