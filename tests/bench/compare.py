@@ -44,7 +44,7 @@ def _with_shape(
     home: Path, rounds: int, missing: dict[str, str], *, quick: bool, requests: int
 ) -> Runs:
     """bge-small's shape: everything."""
-    loads = Loads(models.snapshot(home, BGE) / "tokenizer.json")
+    loads = Loads(models.snapshot(home, BGE) / "tokenizer.json", BGE.window)
     with everyone(home, BGE, missing) as running:
         runs = agreement(running, loads)
         ours = next(server for server in running if server.name == "ours")
@@ -66,7 +66,7 @@ def _with_shape(
 
 def _with_real_weights(home: Path, rounds: int, missing: dict[str, str]) -> Runs:
     """MiniLM: the main loads, and what eight bits cost in accuracy."""
-    loads = Loads(models.snapshot(home, MINILM) / "tokenizer.json")
+    loads = Loads(models.snapshot(home, MINILM) / "tokenizer.json", MINILM.window)
     with everyone(home, MINILM, missing) as running:
         return agreement(running, loads) | measure(running, loads.main(), rounds)
 

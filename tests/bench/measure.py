@@ -54,12 +54,13 @@ class Load:
 
 
 class Loads:
-    """The loads for a model; no text of them is longer than its window of 512 tokens."""
+    """The loads for a model; no text of them is longer than its window, in tokens."""
 
-    def __init__(self, tokenizer: Path) -> None:
+    def __init__(self, tokenizer: Path, window: int) -> None:
         self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(512)
+        self._tokenizer.enable_truncation(window)
+        self._longest = f"one text of {window} tokens, tokens/s"
 
     def main(self) -> list[Load]:
         """What every server and model is asked."""
@@ -68,7 +69,7 @@ class Loads:
             Load(QUERY, lambda client: query_time(client, queries[:24])),
             Load(CLIENTS, lambda c: request_rate(c, [[query] for query in queries * 3], 16)),
             self._bulk(MIXED, texts.mixed(32), peaks=True),
-            self._bulk("one text of 512 tokens, tokens/s", texts.longest()),
+            self._bulk(self._longest, texts.longest()),
         ]
 
     def more(self) -> list[Load]:

@@ -17,20 +17,21 @@ _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.jso
 
 @dataclass(frozen=True)
 class Model:
-    """A model to serve: its id, and floating-point operations a token costs in its layers."""
+    """A model to serve: its id, its sizes, and the tokens of a text that it reads."""
 
     id: str
     hidden: int
     layers: int
+    window: int
 
     @property
     def flop_per_token(self) -> float:
-        """Two for each weight of a BERT layer (12 h^2), attention left out."""
+        """Floating-point operations: two for each weight of a layer (12 h^2), without attention."""
         return 2.0 * 12 * self.hidden**2 * self.layers
 
 
-BGE = Model("bench/bge-small-shape", 384, 12)
-MINILM = Model("sentence-transformers/all-MiniLM-L6-v2", 384, 6)
+BGE = Model("bench/bge-small-shape", 384, 12, 512)
+MINILM = Model("sentence-transformers/all-MiniLM-L6-v2", 384, 6, 256)
 MODELS = {"bge": BGE, "minilm": MINILM}
 
 

@@ -45,7 +45,7 @@ def measure(home: Path, model: models.Model, rounds: int) -> tuple[Runs, float]:
     """Load -> number of cores -> what each round measured; and the most memory held, MB."""
     cores = sorted(os.sched_getaffinity(0))
     counts = sorted({1, len(cores)})
-    known = Loads(models.snapshot(home, model) / "tokenizer.json").main()
+    known = Loads(models.snapshot(home, model) / "tokenizer.json", model.window).main()
     loads = {load.name: load.run for load in known if load.name in LOADS}
     if counts == [1]:
         raise SystemExit("One core says nothing about more of them: run this where there are two.")

@@ -15,7 +15,7 @@ from tests.bench.models import Model, lay_out
 from tests.unit import encoder_support
 
 # As cross-encoder/ms-marco-MiniLM-L-6-v2.
-MODEL = Model("made/reranker", 384, 6)
+MODEL = Model("made/reranker", 384, 6, 512)
 SIZES = {
     "hidden_size": MODEL.hidden,
     "num_hidden_layers": MODEL.layers,
