@@ -37,6 +37,14 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as on a terminal, also where a shell's background runs the tests and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     return Plan("1.2.3", "0" * 40, REGION, "203.0.113.7/32", BUILD_ID, tmp_path)
