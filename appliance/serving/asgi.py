@@ -13,7 +13,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-
 _SMALL = 2**16  # bytes of a body that are sent as one message
 
 

@@ -2,8 +2,8 @@
 
 Infinity brings transformers and sentence-transformers, which bring scikit-learn and SciPy (for
 training and evaluation), torch.compile's front end and with it SymPy; its own telemetry and its
-fetching of images, which are both off here, bring an HTTP client each. Together they are 170 MB
-and two fifths of the imports' time. Importing one of them gives a stand-in instead; its first use
+fetching of images, which are both off here, bring an HTTP client each. Together they are 140 MB
+and a third of the imports' time. Importing one of them gives a stand-in instead; its first use
 imports the real one, so whatever does need it gets it, only later.
 """
 

@@ -32,7 +32,7 @@ _FEW = {14: (6, 10, 13), 28: (17, 22, 27), 56: (35, 44, 53)}
 # Three layers of bge-small are 21 MB: like all twelve, they do not stay in a core's cache.
 _LAYERS = 3
 _REPEATS = 7
-# Half precision wins by little at the larger sizes: a second more, and noise decides less.
+# Half precision wins by little at the larger sizes: over more rounds noise decides less.
 _CLOSE = 15
 # Where one query takes so many seconds (an emulated CPU), the measurement would take minutes, and
 # the machine has other worries than the last tenth of its speed.

@@ -80,7 +80,6 @@ class Server:
                     "PYTHONPATH": os.pathsep.join([str(REPO), str(REPO / "tests/unit")]),
                     "HF_HOME": str(self._home),
                     "INFINITY_HOME": str(self.folder),
-                    "XDG_CACHE_HOME": str(models() / "tuning"),  # measured once for all tests
                     "INFINITY_PORT": str(self.port),
                     "NOTIFY_SOCKET": str(self.folder / "notify"),
                     "WATCHDOG_USEC": "30000000",
@@ -152,6 +151,7 @@ def three() -> Server:
     it as it is.
     """
     server = Server(
+        str(REPO / "tests/unit/serving_full.py"),
         MODEL=f"{MINILM};made/reranker;made/classifier",
         INFINITY_SERVED_MODEL_NAME=f"{EMBEDDER};{RERANKER};{CLASSIFIER}",
         MODEL_ALIASES=f"text-embedding-3-small={EMBEDDER}",
