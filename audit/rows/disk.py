@@ -31,6 +31,7 @@ CONTROLS = {
         "aa-status",
         "refuses nothing needed",
     ),
+    "share": ("CPUWeight=", "busy loops on one core", "the model's > 4x"),
     "tasks": ("TasksMax=", "a fork bomb", "bounded, answers"),
     "memory": ("MemoryMax=", "a hog", "killed, answers"),
 }

@@ -32,6 +32,16 @@ for limit in 0 infinity; do
 done
 find $PWD /var/lib/systemd/coredump /var/crash -type f 2>/dev/null | wc -l
 """
+# Two busy loops on one core, one in the model's slice and one among all other services.
+BUSY = """
+for slice in infinity system; do
+    systemd-run --quiet --unit busy-$slice --slice $slice.slice -p CPUAffinity=0 \\
+        sh -c 'while :; do :; done'
+done
+sleep 20
+systemctl show -P CPUUsageNSec busy-infinity busy-system
+systemctl stop busy-infinity busy-system
+"""
 
 
 def test_the_loader_on_the_disk_booted_it(booted: Virtual) -> None:
@@ -83,6 +93,12 @@ def test_a_crash_leaves_no_core(booted: Virtual) -> None:
     booted.exec(["rm", "-rf", "/tmp/cores"])  # noqa: S108 - in the machine
     figures.note("cores", f"{found} of 3 crashes", passed=found == "0")
     assert found == "0"
+
+
+def test_the_model_gets_the_larger_share_of_a_busy_core(booted: Virtual) -> None:
+    model, other = (int(line) for line in booted.exec(BUSY).stdout.split())
+    figures.note("share", f"{model / other:.1f}x another service's", passed=model > 4 * other)
+    assert model > 4 * other
 
 
 def test_whoever_reads_a_secret_is_recorded(booted: Virtual) -> None:
