@@ -7,43 +7,42 @@ import warnings
 import torch
 from torch import Tensor
 
-from appliance.serving.encoder_kernels import Product, activate
+from appliance.serving.encoder_kernels import FUSED, Product, activate
 from appliance.serving.encoder_weights import Affine, EncoderWeights
 
 # Beyond this a number has no half-precision neighbour; trained weights stay below 10.
 _LARGEST = 6e4
 
 
-class Half:
-    """Weights in 16 bits, operands and sums in 32 (FBGEMM): a cosine loss of 1e-7."""
+class Half(Product):
+    """Weights in 16 bits, operands and sums in 32 (FBGEMM), and another product for more tokens.
 
-    def __init__(self, affine: Affine, activation: str = "") -> None:
+    A cosine loss of 1e-7.
+    """
+
+    def __init__(self, affine: Affine, activation: str, most: int, many: Product) -> None:
+        """Pack the weights; beyond ``most`` tokens, ``many`` runs."""
+        super().__init__()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # as of Int8's
             self._packed = torch.ops.quantized.linear_prepack_fp16(
                 affine.weight.contiguous(), affine.bias.clone()
             )
-        self._run, self._activation = torch.ops.quantized.linear_dynamic_fp16, activation
+        self._name, self._algorithm = FUSED[activation]
+        self._most, self._many = most, many
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return activate(self._run(x, self._packed), self._activation)
-
-    def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        y: Tensor = self._run(x, self._packed)
-        return y.add_(residual)
-
-
-class BySize:
-    """One product for few tokens, another for many."""
-
-    def __init__(self, most: int, few: Product, many: Product) -> None:
-        self._most, self._few, self._many = most, few, many
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return (self._few if len(x) <= self._most else self._many)(x)
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] > self._most:
+            y: Tensor = self._many(x)
+            return y
+        product = torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
+        return activate(product, self._name, self._algorithm)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        return (self._few if len(x) <= self._most else self._many).add(x, residual)
+        if x.shape[0] > self._most:
+            return self._many.add(x, residual)
+        y: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self._packed).add_(residual)
+        return y
 
 
 def fits(weights: EncoderWeights) -> bool:

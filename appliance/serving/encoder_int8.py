@@ -34,8 +34,6 @@ def measure_reaches(weights: EncoderWeights, tokenizer: Any) -> list[Reach]:  # 
             # Four of a kind: a size that needs no filler, whose zeros are no text.
             encoder(ids.repeat(4), positions.repeat(4), None, [len(ids)] * 4)
     return [
-        Reach(
-            *(product.reach.clone() for product in layer.products if isinstance(product, Recorder))
-        )
+        Reach(*(each.reach.clone() for each in layer.products() if isinstance(each, Recorder)))
         for layer in encoder.layers
     ]

@@ -6,24 +6,19 @@ All of them compute ``activation(x @ weight.T + bias)`` and ``residual + x @ wei
 from __future__ import annotations
 
 import warnings
-from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from appliance.serving.encoder_weights import Affine
-
-_pointwise = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001 - the only door to it
-_pointwise_add = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001 - the same
-_reorder = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001 - the same
 
 # The smallest a scale may be: a row or channel of zeros stays zeros.
 _TINY = 1e-12
 
 # Activation -> (oneDNN's name, its algorithm), fused into the product's last step: on its own
 # an exact GELU reads and writes four times a layer's width once more, 5 % of a forward.
-_FUSED = {
+FUSED = {
     "": ("none", ""),
     "gelu": ("gelu", "none"),
     "gelu_new": ("gelu", "tanh"),
@@ -32,73 +27,96 @@ _FUSED = {
 }
 
 
-class Product(Protocol):
-    """A linear layer ready to run; x is (tokens, in), the result (tokens, out)."""
+class Product(nn.Module):
+    """A linear layer ready to run; x is (tokens, in), the result (tokens, out).
 
-    def __call__(self, x: Tensor) -> Tensor:
+    Every kind's methods are in the part of Python that TorchScript compiles.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
         """The activation of the product."""
+        raise NotImplementedError
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         """The product plus ``residual`` (tokens, out), in float32, without an activation."""
+        raise NotImplementedError
 
 
-def activate(x: Tensor, activation: str) -> Tensor:
-    """The activation of a product that does not fuse it; may overwrite ``x``."""
-    if activation == "relu":
+def activate(x: Tensor, name: str, algorithm: str) -> Tensor:
+    """The activation of a product that does not fuse it; may overwrite ``x``.
+
+    Args:
+        x: of any shape.
+        name: as oneDNN calls it, see ``FUSED``.
+        algorithm: of a GELU.
+    """
+    if name == "relu":
         return torch.relu_(x)
-    if activation:
-        return functional.gelu(x, approximate=_FUSED[activation][1])
+    if name == "gelu":
+        return functional.gelu(x, approximate=algorithm)
     return x
 
 
-class Plain:
+class Plain(Product):
     """PyTorch's own product; MKL repacks the weights in every call."""
 
     def __init__(self, affine: Affine, activation: str = "") -> None:
+        super().__init__()
         own = affine.copy()
-        self._weight, self._bias, self._activation = own.weight, own.bias, activation
+        self._weight, self._bias = own.weight, own.bias
+        self._name, self._algorithm = FUSED[activation]
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return activate(functional.linear(x, self._weight, self._bias), self._activation)
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.linear(x, self._weight, self._bias)
+        return activate(y, self._name, self._algorithm)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         return functional.linear(x, self._weight, self._bias).add_(residual)
 
 
-class Packed:
+class Packed(Product):
     """Weights laid out for oneDNN's kernel once: 1.5-2x up to 32 tokens, never slower here."""
 
     def __init__(self, affine: Affine, activation: str = "") -> None:
-        self._weight, self._bias = _reorder(affine.weight.contiguous()), affine.bias.clone()
-        self._name, self._algorithm = _FUSED[activation]
+        super().__init__()
+        reorder = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001 - the only door to it
+        self._weight, self._bias = reorder(affine.weight.contiguous()), affine.bias.clone()
+        self._name, self._algorithm = FUSED[activation]
 
-    def __call__(self, x: Tensor) -> Tensor:
-        y: Tensor = _pointwise(x, self._weight, self._bias, self._name, [], self._algorithm)
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001 - the only door to it
+            x, self._weight, self._bias, self._name, [], self._algorithm
+        )
         return y
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        y: Tensor = _pointwise_add(x, residual, self._weight, self._bias, "add")
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001 - the same
+            x, residual, self._weight, self._bias, "add"
+        )
         return y
 
 
-class BFloat16:
+class BFloat16(Product):
     """Packed bfloat16 weights and operands for AMX; the residual stream stays float32.
 
     In bfloat16 throughout, the loss of cosine doubles (8e-5 against 4e-5 with MiniLM).
     """
 
     def __init__(self, affine: Affine, activation: str = "") -> None:
+        super().__init__()
         half = Affine(affine.weight.bfloat16(), affine.bias.bfloat16())
         self._product = Packed(half, activation)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return self._product(x.bfloat16())
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self._product(x.to(torch.bfloat16))
+        return y
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        return residual + self._product(x.bfloat16())
+        y: Tensor = residual + self._product(x.to(torch.bfloat16))
+        return y
 
 
-class Int8:
+class Int8(Product):
     """Weights in eight bits a channel, operands in eight bits with a scale for each token.
 
     PyTorch's dynamic product has one scale for all rows, which one outlying token spoils, and
@@ -109,7 +127,8 @@ class Int8:
 
     def __init__(self, affine: Affine, activation: str = "", reach: Tensor | None = None) -> None:
         """Quantise the weights; ``reach`` (in) is how large each channel of operands gets."""
-        self._shrink: Tensor | None = None
+        super().__init__()
+        self._shrink = torch.ones(1)
         if reach is not None:
             most = affine.weight.abs().amax(dim=0)
             self._shrink = (most.clamp_min(_TINY) / reach.clamp_min(_TINY)).sqrt()
@@ -122,20 +141,20 @@ class Int8:
             warnings.simplefilter("ignore", UserWarning)
             whole = torch.quantize_per_channel(weight, scale, zero, 0, torch.qint8)
         self._packed = torch.ops.quantized.linear_prepack(whole, None)
-        self._run = torch.ops.quantized.linear_dynamic
-        self._bias, self._activation = affine.bias.clone(), activation
+        self._bias, self._tiny = affine.bias.clone(), _TINY
+        self._name, self._algorithm = FUSED[activation]
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return activate(self._product(x), self._activation)
+    def forward(self, x: Tensor) -> Tensor:
+        return activate(self._product(x), self._name, self._algorithm)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         return self._product(x).add_(residual)
 
     def _product(self, x: Tensor) -> Tensor:
-        if self._shrink is not None:
-            x = x * self._shrink
-        size = x.abs().amax(dim=1, keepdim=True).clamp_min_(_TINY)
-        return torch.addcmul(self._bias, self._run(x / size, self._packed), size)
+        x = x * self._shrink
+        size = x.abs().amax(dim=1, keepdim=True).clamp_min_(self._tiny)
+        y = torch.ops.quantized.linear_dynamic(x / size, self._packed)
+        return torch.addcmul(self._bias, y, size)
 
 
 class Recorder(Plain):
@@ -145,9 +164,9 @@ class Recorder(Plain):
         super().__init__(affine, activation)
         self.reach = torch.zeros(affine.weight.shape[1])
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         self._see(x)
-        return super().__call__(x)
+        return super().forward(x)
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         self._see(x)

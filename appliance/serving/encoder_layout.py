@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor
 
 # Up to so many tokens, sizes go in steps of so many.
@@ -22,19 +19,22 @@ def filler(tokens: int) -> int:
     return next(-tokens % step for limit, step in _STEPS if tokens <= limit)
 
 
-def split(rows: Tensor, groups: Sequence[tuple[int, int]]) -> list[tuple[int, int, Tensor]]:
+def split(rows: Tensor, groups: list[tuple[int, int]]) -> list[tuple[int, int, Tensor]]:
     """(count, length, their rows) of each group of equally long sequences."""
-    if len(groups) == 1:
-        return [(*groups[0], rows)]
-    parts = torch.split(rows, [count * length for count, length in groups])
-    return [(count, length, part) for (count, length), part in zip(groups, parts, strict=True)]
+    parts: list[tuple[int, int, Tensor]] = []
+    row = 0
+    for count, length in groups:
+        parts.append((count, length, rows.narrow(0, row, count * length)))
+        row += count * length
+    return parts
 
 
-def starts(groups: Sequence[tuple[int, int]]) -> list[int]:
+def starts(groups: list[tuple[int, int]]) -> list[int]:
     """The row of each sequence's first token."""
     starts: list[int] = []
     row = 0
     for count, length in groups:
-        starts.extend(range(row, row + count * length, length))
-        row += count * length
+        for _ in range(count):
+            starts.append(row)
+            row += length
     return starts

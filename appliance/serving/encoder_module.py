@@ -57,7 +57,7 @@ class PaddingFree(nn.Module):
         self.pooler = stock.pooler if pooled else None
         self.dtype, self.device = stock.dtype, stock.device
         self.sentence = sentence
-        self._encoder, self._chunk = encoder, chunk
+        self.encoder, self.chunk = encoder, chunk
 
     def forward(
         self,
@@ -82,7 +82,7 @@ class PaddingFree(nn.Module):
         positions = self._positions(input_ids)
         kinds = token_type_ids if token_type_ids is not None and token_type_ids.any() else None
         lengths = mask.sum(1).tolist()
-        if sum(lengths) == texts * longest <= self._chunk:
+        if sum(lengths) == texts * longest <= self.chunk:
             states = self._unpadded(input_ids, positions, kinds, lengths)
         else:
             states = self._padded(input_ids, positions, kinds, lengths, mask)
@@ -93,8 +93,8 @@ class PaddingFree(nn.Module):
     ) -> Tensor:
         """A batch without padding, which a single query is: nothing to pick, nothing to spread."""
         kinds = None if kinds is None else kinds.flatten()
-        states = self._encoder(ids.flatten(), positions.flatten(), kinds, lengths)
-        return states.view(len(lengths), -1, self._encoder.hidden)
+        states = self.encoder(ids.flatten(), positions.flatten(), kinds, lengths)
+        return states.view(len(lengths), -1, self.encoder.hidden)
 
     def _padded(
         self,
@@ -105,24 +105,24 @@ class PaddingFree(nn.Module):
         mask: Tensor,
     ) -> Tensor:
         texts, longest = ids.shape
-        width = 1 if self._encoder.first_token_only else longest
-        out = torch.zeros(texts * width, self._encoder.hidden)
-        for rows in chunks(lengths, self._chunk):
+        width = 1 if self.encoder.first_token_only else longest
+        out = torch.zeros(texts * width, self.encoder.hidden)
+        for rows in chunks(lengths, self.chunk):
             index = torch.tensor(rows)
             row, column = mask[index].nonzero(as_tuple=True)
             flat = index[row] * longest + column
-            states = self._encoder(
+            states = self.encoder(
                 ids.flatten()[flat],
                 positions.flatten()[flat],
                 None if kinds is None else kinds.flatten()[flat],
                 [lengths[i] for i in rows],
             )
-            out[index if self._encoder.first_token_only else flat] = states
+            out[index if self.encoder.first_token_only else flat] = states
         return out.view(texts, width, -1)
 
     def _positions(self, ids: Tensor) -> Tensor:
         """Rows of the position table, (texts, longest), as the stock model numbers them."""
-        padding = self._encoder.padding
+        padding = self.encoder.padding
         if padding is None:
             return torch.arange(ids.shape[1]).expand(ids.shape)
         real = ids.ne(padding).long()

@@ -51,7 +51,7 @@ class Encoded:
                 max_length=most, strategy="longest_first", direction=tokenizer.truncation_side
             )
         self._padding = tokenizer.pad_token_id
-        self._kinds = "token_type_ids" in tokenizer.model_input_names
+        self.kinds = "token_type_ids" in tokenizer.model_input_names
         self._lower = lower
 
     def split(self, inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
@@ -77,7 +77,7 @@ class Encoded:
             ids[row, :length], kinds[row, :length] = piece
             mask[row, :length] = 1
         batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-        return {**batch, "token_type_ids": torch.from_numpy(kinds)} if self._kinds else batch
+        return {**batch, "token_type_ids": torch.from_numpy(kinds)} if self.kinds else batch
 
     def _clean(self, item: str | tuple[str, str]) -> str | tuple[str, str]:
         if isinstance(item, str):

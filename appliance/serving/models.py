@@ -2,8 +2,9 @@
 
 Infinity's own BatchHandler is not in that way: an exception in one of its threads ends the
 thread and leaves every request, present and future, waiting for ever. Its models, and the
-steps they offer (encode_pre, encode_core, encode_post), are what runs; requests reach them
-through ``encoder_worker.Forwarder``.
+steps they offer (encode_pre, encode_core, encode_post), or the short way through those that
+``encoder_embedder`` knows, are what runs; requests reach them through
+``encoder_worker.Forwarder``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from appliance.serving.encoder_embedder import embedder_of
 from appliance.serving.encoder_tokens import Tokens, tokens_of
 from appliance.serving.encoder_worker import Forwarder
 from appliance.serving.errors import internal, unavailable
@@ -101,6 +103,8 @@ class Served:
         self._suspect = suspect
         metrics.start(name)
         self._tokens: Tokens = tokens_of(model) or AsIs(model)
+        short: Any = embedder_of(model, self._tokens)
+        self._steps: Callable[[Sequence[Any]], Sequence[Any]] = short or self._infinitys_steps
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenize")
         self._forwarder = Forwarder(self._forward)
 
@@ -156,7 +160,6 @@ class Served:
 
     def _forward(self, pieces: Sequence[Any]) -> Sequence[Any]:
         """One pass, in the model's thread."""
-        features = self._tokens.features(pieces)
         tokens = sum(map(_tokens, pieces))
         self._metrics.batch_texts.labels(self.name).observe(len(pieces))
         self._metrics.batch_tokens.labels(self.name).observe(tokens)
@@ -165,7 +168,12 @@ class Served:
             self._metrics.forward.labels(self.name).time(),
             self._passes.one(tokens),
         ):
-            results: Sequence[Any] = self._model.encode_post(self._model.encode_core(features))
+            results: Sequence[Any] = self._steps(pieces)
+        return results
+
+    def _infinitys_steps(self, pieces: Sequence[Any]) -> Sequence[Any]:
+        features = self._tokens.features(pieces)
+        results: Sequence[Any] = self._model.encode_post(self._model.encode_core(features))
         return results
 
 

@@ -15,6 +15,7 @@ import pytest
 from encoder_support import infer, load, minilm, passages, save_bert, save_roberta, worst_loss
 
 from appliance.serving.encoder import accelerate
+from appliance.serving.encoder_embedder import embedder_of
 from appliance.serving.encoder_tokens import tokens_of
 from appliance.serving.encoder_tuning import Choice
 from appliance.serving.encoder_worker import CHUNK, Forwarder
@@ -27,9 +28,11 @@ def serve(folder: Path, requests: Sequence[list[Any]]) -> list[Any]:
     tokens = tokens_of(model)
     assert tokens is not None
 
-    def run(pieces: Sequence[Any]) -> Sequence[Any]:
+    def steps(pieces: Sequence[Any]) -> Sequence[Any]:
         results: Sequence[Any] = model.encode_post(model.encode_core(tokens.features(pieces)))
         return results
+
+    run: Any = embedder_of(model, tokens) or steps
 
     async def session() -> list[Any]:
         forwarder = Forwarder(run)
