@@ -75,7 +75,8 @@ def accelerate(model: Any, dtype: str = "", choice: Choice | None = None) -> str
         return f"The stock encoder runs this model: {reason}."
     weights = encoder_weights.read(slot.backbone)
     chosen = choice or encoder_tuning.choose(weights, encoder_tuning.cache_file())
-    if chosen.half and not fits(weights):
+    # Scores are compared digit by digit, and which weights serve depends on who asks meanwhile.
+    if chosen.half and (slot.pooled or not fits(weights)):
         chosen = replace(chosen, half=0)
     wanted = dtype or os.environ.get("DTYPE", "")
     chosen, remark = _with_dtype(chosen, wanted, _cpu_flags())

@@ -151,7 +151,6 @@ def three() -> Server:
     it as it is.
     """
     server = Server(
-        str(REPO / "tests/unit/serving_full.py"),
         MODEL=f"{MINILM};made/reranker;made/classifier",
         INFINITY_SERVED_MODEL_NAME=f"{EMBEDDER};{RERANKER};{CLASSIFIER}",
         MODEL_ALIASES=f"text-embedding-3-small={EMBEDDER}",

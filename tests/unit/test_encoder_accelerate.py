@@ -182,6 +182,19 @@ def test_only_products_compiled_for_a_size_are_given_filler(
     assert asked == [15]
 
 
+@pytest.mark.parametrize("labels", [1, 3])
+def test_scores_are_made_with_full_weights(tmp_path: Path, labels: int) -> None:
+    """A query's half-precision ones would give one document other digits alone than in a batch."""
+    folder = save_bert(tmp_path, "BertForSequenceClassification", num_labels=labels)
+    inputs: list[Any] = [("a query", "its answer")] if labels == 1 else ["a short text"]
+    ours = load(folder)
+    assert "half" not in accelerate(ours, choice=Choice("packed", 256, half=56))
+    mine, theirs = infer(ours, inputs)[0], infer(load(folder), inputs)[0]
+    if labels > 1:
+        mine, theirs = ([label["score"] for label in found] for found in (mine, theirs))
+    np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"x": 1}', '{"x": {"kernel": "packed"}}', "\0"])
 def test_broken_memory_is_measured_anew(tmp_path: Path, content: str) -> None:
     weights = encoder_weights.read(load(save_bert(tmp_path / "model"))[0].auto_model)
