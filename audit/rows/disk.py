@@ -31,7 +31,7 @@ CONTROLS = {
         "aa-status",
         "refuses nothing needed",
     ),
-    "share": ("CPUWeight=", "busy loops on one core", "the model's > 4x"),
+    "share": ("CPUWeight=", "busy loops on one core", "the model's > 2x"),
     "tasks": ("TasksMax=", "a fork bomb", "bounded, answers"),
     "memory": ("MemoryMax=", "a hog", "killed, answers"),
 }
