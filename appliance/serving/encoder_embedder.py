@@ -6,7 +6,6 @@ Infinity's own steps pad, mask, spread, pool and normalise; for a query that is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from appliance.serving.encoder_forward import Encoder
-from appliance.serving.encoder_layout import split
+from appliance.serving.encoder_layout import grouped, split
 from appliance.serving.encoder_module import PaddingFree, chunks
 from appliance.serving.encoder_tokens import Encoded, Tokens
 
@@ -53,8 +52,7 @@ class Embedder:
         states = self._encoder(torch.from_numpy(flat[0]), positions, kinds, lengths)
         if self._encoder.first_token_only:
             return states
-        groups = [(len(list(run)), length) for length, run in groupby(lengths)]
-        means = [part.view(*size, -1).mean(1) for *size, part in split(states, groups)]
+        means = [part.view(*size, -1).mean(1) for *size, part in split(states, grouped(lengths))]
         return torch.cat(means)
 
     def _positions(self, ids: Ids) -> Ids:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -30,7 +29,7 @@ from appliance.serving.encoder_kernels import (
     Recorder,
     build,
 )
-from appliance.serving.encoder_layout import filler, split, starts
+from appliance.serving.encoder_layout import filler, grouped, split, starts
 from appliance.serving.encoder_weights import Affine, EncoderWeights, LayerWeights, Reach, join
 
 
@@ -228,10 +227,9 @@ class Encoder:
             )
             kinds = None if kinds is None else functional.pad(kinds, (0, extra))
             lengths = [*lengths, extra]
-        groups = [(len(list(run)), length) for length, run in groupby(lengths)]
         # Its optimiser takes a quarter of a second and finds nothing in steps like these.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined] # not in __all__
-            states: Tensor = self._run(ids, positions, kinds, groups)
+            states: Tensor = self._run(ids, positions, kinds, grouped(lengths))
         result: Tensor = states[: sequences if self.first_token_only else tokens]
         return result
 

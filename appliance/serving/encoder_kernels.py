@@ -6,6 +6,7 @@ All of them compute ``activation(x @ weight.T + bias)`` and ``residual + x @ wei
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -27,19 +28,19 @@ FUSED = {
 }
 
 
-class Product(nn.Module):
+class Product(nn.Module, ABC):
     """A linear layer ready to run; x is (tokens, in), the result (tokens, out).
 
     Every kind's methods are in the part of Python that TorchScript compiles.
     """
 
+    @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
         """The activation of the product."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         """The product plus ``residual`` (tokens, out), in float32, without an activation."""
-        raise NotImplementedError
 
 
 def activate(x: Tensor, name: str, algorithm: str) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from torch import Tensor
 
 # Up to so many tokens, sizes go in steps of so many.
@@ -17,6 +20,11 @@ def filler(tokens: int) -> int:
     nothing.
     """
     return next(-tokens % step for limit, step in _STEPS if tokens <= limit)
+
+
+def grouped(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """(count, length) of each run of equally long sequences."""
+    return [(len(list(run)), length) for length, run in groupby(lengths)]
 
 
 def split(rows: Tensor, groups: list[tuple[int, int]]) -> list[tuple[int, int, Tensor]]:
