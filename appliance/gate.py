@@ -88,13 +88,13 @@ class Gate:
         Raises:
             ApplianceError: nginx goes on with what it had.
         """
-        before = self._workers()
-        self.tell()
         deadline = time.monotonic() + RELOAD_PATIENCE
+        # A master that has no workers yet forgets a signal (nginx 1.22), though it listens.
+        while not (before := self._workers()):
+            _wait(deadline)
+        self.tell()
         while not self._replaced(before):
-            if time.monotonic() > deadline:
-                raise ApplianceError("nginx did not take its new configuration.", _SEE_JOURNAL)
-            time.sleep(0.02)
+            _wait(deadline)
 
     def tell(self) -> None:
         """Have the running nginx take the new files, and do not wait for it."""
@@ -128,6 +128,12 @@ class Gate:
         as_root = ["-g", "user root;"] if os.geteuid() == 0 else []
         root = ["-p", str(self.paths.root), "-c", str(configuration)]
         return [self.program, "-e", "stderr", *root, *as_root]
+
+
+def _wait(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise ApplianceError("nginx did not take its new configuration.", _SEE_JOURNAL)
+    time.sleep(0.02)
 
 
 def _accepts(worker: int) -> bool:

@@ -11,7 +11,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -149,7 +148,8 @@ class Gate:
         return answer
 
     def reload(self) -> None:
-        self.process.send_signal(signal.SIGHUP)
+        """Return when nobody is answered by the files of before any more."""
+        Nginx(Paths(self.root), nginx_program()).reload()
 
     def log_line(self, request_id: str) -> dict[str, Any]:
         """The access log's line for one request; it is written just after the answer."""
@@ -246,7 +246,7 @@ def free_ports(count: int) -> list[int]:
 def running_gate(
     root: Path, upstream_port: int, edits: Mapping[str, tuple[str, str]] | None = None
 ) -> Iterator[Gate]:
-    """Start nginx, wait until it listens, and stop it in the end.
+    """Start nginx, wait until it serves, and stop it in the end.
 
     Args:
         root: an empty folder.
@@ -261,22 +261,24 @@ def running_gate(
         file.write_text(file.read_text().replace(old, new))
     with subprocess.Popen(nginx_command(root), stderr=subprocess.PIPE, text=True) as process:
         try:
-            wait_for_port(process, https_port)
+            wait_until_serving(process, http_port)
             yield Gate(root, https_port, http_port, process)
         finally:
             process.terminate()
 
 
-def wait_for_port(process: subprocess.Popen[str], port: int) -> None:
+def wait_until_serving(process: subprocess.Popen[str], port: int) -> None:
+    """Until a worker closes a connection: nginx listens before it has any, or a pid file."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if process.poll() is not None:
             assert process.stderr is not None
             pytest.fail(f"nginx did not start: {process.stderr.read()}")
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                exchange(connection, b"GET / HTTP/1.0\r\n\r\n")
         except OSError:
             time.sleep(0.02)
         else:
             return
-    pytest.fail("nginx does not listen")
+    pytest.fail("nginx does not serve")

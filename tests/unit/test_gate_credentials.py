@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from gate_harness import (
     KEY,
@@ -146,10 +144,7 @@ def test_a_key_written_by_hand_works_after_a_reload_and_the_old_one_stops(own_ga
     new = "inf-" + "f" * 48
     (own_gate.etc / "infinity-apikey.map").write_text(f'"Bearer {new}" 1;\n')
     own_gate.reload()
-    deadline = time.monotonic() + 30
-    while own_gate.get("/models", bearer(new)).status != 200:
-        assert time.monotonic() < deadline, "the new key is never accepted"
-        time.sleep(0.05)
+    assert own_gate.get("/models", bearer(new)).status == 200
     assert own_gate.get("/models", bearer()).status == 401
     assert own_gate.get("/models", bearer(NAMED_KEY)).status == 401
 
@@ -164,10 +159,7 @@ def test_without_keys_and_logins_everything_is_closed(own_gate: Gate) -> None:
     (own_gate.etc / "infinity-apikey.map").write_text("")
     (own_gate.etc / ".infinity.htpasswd").write_text("")
     own_gate.reload()
-    deadline = time.monotonic() + 30
-    while own_gate.get("/models", bearer()).status != 401:
-        assert time.monotonic() < deadline, "the removed key is still accepted"
-        time.sleep(0.05)
+    assert own_gate.get("/models", bearer()).status == 401
     assert own_gate.get("/models", basic()).status == 401
     assert own_gate.get("/models").status == 401
     assert own_gate.get("/models", ("Authorization", "Bearer ")).status == 401

@@ -48,6 +48,24 @@ def test_a_reload_does_not_wait_for_a_connection_that_stays(own_gate: RunningGat
             connection.recv(1)
 
 
+def test_nginx_is_told_once_it_has_workers(
+    own_gate: RunningGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A master that has only begun to listen would forget the signal."""
+    while_it_starts: list[set[int]] = [set(), set()]
+    workers, tell = Gate._workers, Gate.tell
+
+    def told(gate: Gate) -> None:
+        assert while_it_starts == []
+        tell(gate)
+
+    monkeypatch.setattr(
+        Gate, "_workers", lambda gate: while_it_starts.pop() if while_it_starts else workers(gate)
+    )
+    monkeypatch.setattr(Gate, "tell", told)
+    gate_of(own_gate).reload()
+
+
 def test_a_reload_that_nginx_refuses_is_told(
     own_gate: RunningGate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -85,7 +84,7 @@ def test_the_operators_certificate_may_be_for_another_name_and_out_of_date(
     theirs = issue("elsewhere.test", hosts=["elsewhere.test"], starts=NOW - 9 * DAY, ends=NOW - DAY)
     with running_gate(tmp_path / "root", stub.port) as gate:
         show(gate, theirs.pem, theirs.key_pem)
-        eventually_passes(target_of(gate))
+        verify.require(target_of(gate))
 
 
 @pytest.mark.parametrize("kind", ["rsa:2048", "ec:<(openssl ecparam -name prime256v1)"])
@@ -96,7 +95,7 @@ def test_a_self_signed_one_in_our_name_is_not_judged_as_one_of_ours(
     run(["bash", "-c", " ".join([*made, "-newkey", kind])], cwd=tmp_path)
     with running_gate(tmp_path / "root", stub.port) as gate:
         show(gate, (tmp_path / "crt").read_bytes(), (tmp_path / "key").read_bytes())
-        eventually_passes(target_of(gate))
+        verify.require(target_of(gate))
 
 
 def test_a_certificate_that_nginx_has_not_taken_is_named(tmp_path: Path, stub: Stub) -> None:
@@ -113,7 +112,7 @@ def test_a_clock_that_is_years_off_is_no_reason_to_stop_nginx(
     key = tls.new_key()
     with running_gate(tmp_path / "root", stub.port) as gate:
         show(gate, tls.self_signed(key, [HOST], NOW + days * DAY), key)
-        eventually_passes(target_of(gate))
+        verify.require(target_of(gate))
 
 
 def test_a_certificate_of_ours_for_another_name_is_named(tmp_path: Path, stub: Stub) -> None:
@@ -121,21 +120,7 @@ def test_a_certificate_of_ours_for_another_name_is_named(tmp_path: Path, stub: S
     with running_gate(tmp_path / "root", stub.port) as gate:
         show(gate, tls.self_signed(key, ["elsewhere.test"], NOW), key)
         with pytest.raises(ApplianceError, match="TLS handshake as localhost failed"):
-            eventually_passes(target_of(gate), 2)
-
-
-def eventually_passes(target: verify.Target, timeout: float = 20) -> None:
-    """The old workers go on accepting for a moment after a reload."""
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            verify.require(target)
-        except ApplianceError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-        else:
-            return
+            verify.require(target_of(gate))
 
 
 @pytest.mark.parametrize("text", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nx"])
