@@ -6,6 +6,7 @@ import importlib
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ CLIENTS = "16 clients of short queries, 1/s"
 MIXED = "32 mixed passages, tokens/s"
 MANY_MIXED = "256 mixed passages, tokens/s"
 BUSY = "short query during 2,048 passages, s"
-SIZES = tuple(f"{size} inputs, tokens/s" for size in ("10", "100", "1,000", "2,048"))
+SIZES = {f"{size:,} inputs, tokens/s": size for size in (10, 100, 1000, 2048)}
+_AT_LEAST = 500  # texts a measurement of a size, in as many requests as that takes
 PEAK = "matrix-product peak, FLOP/s"
 AGREEMENT = "least cosine to stock"
 _SOLO = "ours"  # whose server a load is for that compares ours with itself
@@ -44,6 +46,7 @@ class Load:
             have to do.
         alone: measured on our server only.
         peaks: the machine's matrix-product peak is taken after each of its rounds.
+        turns: loads side by side with one such name take turns, as servers do; empty for none.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Load:
     heavy: bool = False
     alone: bool = False
     peaks: bool = False
+    turns: str = ""
 
 
 class Loads:
@@ -80,19 +84,25 @@ class Loads:
             self._bulk(MANY_MIXED, texts.mixed(256, seed=1), heavy=True),
             self._bulk("2,048 short texts, tokens/s", short, heavy=True),
             *(
-                self._bulk(name, short[: int(name.partition(" ")[0].replace(",", ""))], alone=True)
-                for name in SIZES
+                self._size(name, short[: max(size, _AT_LEAST)], size)
+                for name, size in SIZES.items()
             ),
             Load(BUSY, lambda c: interrupted_query_time(c, bulk, query, 20), alone=True),
         ]
 
     def _bulk(
-        self, name: str, items: list[str], *, heavy: bool = False, alone: bool = False,
-        peaks: bool = False,
-    ) -> Load:  # fmt: skip
+        self, name: str, items: list[str], *, heavy: bool = False, peaks: bool = False
+    ) -> Load:
         fitting = self.fit(items)
         tokens = self._tokens(fitting)
-        return Load(name, lambda client: tokens / client.embed(fitting), heavy, alone, peaks)
+        return Load(name, lambda client: tokens / client.embed(fitting), heavy, peaks=peaks)
+
+    def _size(self, name: str, items: list[str], size: int) -> Load:
+        requests = [items[start : start + size] for start in range(0, len(items), size)]
+        tokens = self._tokens(items)
+        return Load(
+            name, lambda client: tokens / sum(map(client.embed, requests)), alone=True, turns="size"
+        )
 
     def _trace(self, name: str, requests: list[list[str]]) -> Load:
         fitting = [self.fit(items) for items in requests]
@@ -116,20 +126,30 @@ def measure(servers: Sequence[Server], loads: Sequence[Load], rounds: int) -> Ru
             out of the load.
     """
     clients = {server.name: server.client() for server in servers}
-    runs: Runs = {PEAK: {"machine": []}} if any(load.peaks for load in loads) else {}
-    for load in loads:
-        asked = {name: client for name, client in clients.items() if _is_for(load, name)}
-        times: dict[str, list[float]] = {name: [] for name in asked}
+    runs: Runs = {}
+    for _, together in groupby(loads, key=lambda load: load.turns or load.name):
+        found = _by_turns(list(together), clients, rounds)
+        for name, values in medians(found).items():
+            print(f"  {name}: {values}", flush=True)
+        runs |= found
+    return runs
+
+
+def _by_turns(loads: Sequence[Load], clients: dict[str, Client], rounds: int) -> Runs:
+    """Rounds of all of these loads, each on all of its servers."""
+    turns = [(load, {n: c for n, c in clients.items() if _is_for(load, n)}) for load in loads]
+    found: Runs = {load.name: {name: [] for name in asked} for load, asked in turns}
+    for load, asked in turns:
         for name in [] if load.heavy else list(asked):
             _run(load, name, asked)  # first calls compile kernels and fill caches, in every server
-        for _ in range(max(2, rounds // 2) if load.heavy else rounds):
+    for _ in range(max(2, rounds // 2) if loads[0].heavy else rounds):
+        for load, asked in turns:
             for name in list(asked):
-                times[name] += _run(load, name, asked)
+                found[load.name][name] += _run(load, name, asked)
             if load.peaks:
-                runs[PEAK]["machine"].append(matrix_product_peak())
-        runs[load.name] = {name: times[name] for name in asked}
-        print(f"  {load.name}: {medians(runs)[load.name]}", flush=True)
-    return runs
+                found.setdefault(PEAK, {"machine": []})["machine"].append(matrix_product_peak())
+    left = {load.name: {name: found[load.name][name] for name in asked} for load, asked in turns}
+    return found | left
 
 
 def _is_for(load: Load, name: str) -> bool:
