@@ -38,9 +38,12 @@ class Embedder:
     def __call__(self, pieces: Sequence[Ids]) -> npt.NDArray[np.float32]:
         """Vectors of length 1, (texts, hidden), of ids and types, (2, tokens) each."""
         lengths = [piece.shape[1] for piece in pieces]
-        out = torch.zeros(len(pieces), self._encoder.hidden)
-        for rows in chunks(lengths, self._chunk):
-            out[rows] = self._pooled([pieces[i] for i in rows], [lengths[i] for i in rows])
+        if len(pieces) == 1 and lengths[0]:
+            out = self._pooled(pieces, lengths)
+        else:
+            out = torch.zeros(len(pieces), self._encoder.hidden)
+            for rows in chunks(lengths, self._chunk):
+                out[rows] = self._pooled([pieces[i] for i in rows], [lengths[i] for i in rows])
         vectors: npt.NDArray[np.float32] = functional.normalize(out).numpy()
         return vectors
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from prometheus_client import (
     CollectorRegistry,
@@ -23,6 +24,18 @@ _KEY = re.compile(r"[\w.-]{1,64}")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _TOKENS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 8192)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True)
+class ModelMetrics:
+    """What is counted in every pass of one model, found by its label once."""
+
+    tokens: Counter
+    texts: Counter
+    batch_texts: Histogram
+    batch_tokens: Histogram
+    forward: Histogram
+    failures: Counter
 
 
 class Metrics:
@@ -51,10 +64,17 @@ class Metrics:
         self.ready = gauge("ready", "1 while the canary comes back.")
         self.canary = gauge("canary_seconds", "Time of the last canary.")
 
-    def start(self, model: str) -> None:
-        """Have a model's counters stand at 0 before anything happened to it."""
-        for counter in (self.tokens, self.texts, self.truncated, self.failures):
-            counter.labels(model)
+    def of(self, model: str) -> ModelMetrics:
+        """Those of one model, which stand at 0 from now on."""
+        self.truncated.labels(model)
+        return ModelMetrics(
+            tokens=self.tokens.labels(model),
+            texts=self.texts.labels(model),
+            batch_texts=self.batch_texts.labels(model),
+            batch_tokens=self.batch_tokens.labels(model),
+            forward=self.forward.labels(model),
+            failures=self.failures.labels(model),
+        )
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A gauge that is read when it is asked for."""

@@ -99,9 +99,8 @@ class Served:
         self.created = int(time.time())
         self.capabilities = tuple(task for task in TASKS if task in model.capabilities)
         self.dimensions = 0
-        self._model, self._passes, self._metrics = model, passes, metrics
+        self._model, self._passes, self._metrics = model, passes, metrics.of(name)
         self._suspect = suspect
-        metrics.start(name)
         self._tokens: Tokens = tokens_of(model) or AsIs(model)
         short: Any = embedder_of(model, self._tokens)
         self._steps: Callable[[Sequence[Any]], Sequence[Any]] = short or self._infinitys_steps
@@ -139,8 +138,8 @@ class Served:
         if not all(map(_finite, results)):
             log.error("%s gave a result that is not finite.", self.name)
             raise internal("The model gave a result that is not a finite number.")
-        self._metrics.tokens.labels(self.name).inc(reading.tokens)
-        self._metrics.texts.labels(self.name).inc(len(results))
+        self._metrics.tokens.inc(reading.tokens)
+        self._metrics.texts.inc(len(results))
         return results
 
     async def canary(self) -> None:
@@ -161,11 +160,11 @@ class Served:
     def _forward(self, pieces: Sequence[Any]) -> Sequence[Any]:
         """One pass, in the model's thread."""
         tokens = sum(map(_tokens, pieces))
-        self._metrics.batch_texts.labels(self.name).observe(len(pieces))
-        self._metrics.batch_tokens.labels(self.name).observe(tokens)
+        self._metrics.batch_texts.observe(len(pieces))
+        self._metrics.batch_tokens.observe(tokens)
         with (
-            self._metrics.failures.labels(self.name).count_exceptions(),
-            self._metrics.forward.labels(self.name).time(),
+            self._metrics.failures.count_exceptions(),
+            self._metrics.forward.time(),
             self._passes.one(tokens),
         ):
             results: Sequence[Any] = self._steps(pieces)
