@@ -56,7 +56,7 @@ def get_datasource_list(depends):
 CPU_WEIGHT = """\
 [Service]
 ExecStartPost=+/bin/sh -c 'grep -qw cpu /sys/fs/cgroup/cgroup.controllers \
-    || echo -10 >/proc/$MAINPID/autogroup'
+    || echo -10 >/proc/$MAINPID/autogroup || :'
 """
 
 HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"

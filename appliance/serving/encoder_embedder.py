@@ -21,6 +21,8 @@ from appliance.serving.encoder_tokens import Encoded, Tokens
 
 Ids = npt.NDArray[np.int64]
 
+_KNOWN = "sentence_transformers."
+
 
 class Embedder:
     """What Infinity's encode_core and encode_post make of a batch, for CLS and mean pooling."""
@@ -76,6 +78,8 @@ def embedder_of(model: Any, tokens: Tokens) -> Embedder | None:  # noqa: ANN401 
     backbone = getattr(first, "auto_model", None)
     if not isinstance(backbone, PaddingFree) or not rest:
         return None
+    if not all(type(module).__module__.startswith(_KNOWN) for module in model):
+        return None  # a repository's own module, whatever its name
     pooling, *after = rest
     pools = {"cls": True, "mean": False}  # whether the first token is all that is read
     if (

@@ -31,7 +31,8 @@ class States(tuple[Tensor | None, ...]):
 class PaddingFree(nn.Module):
     """Takes a padded batch, computes it without its padding, and gives it back padded.
 
-    So the stock pooling, the classification heads and Infinity itself stay as they are.
+    So stock poolings, classification heads and Infinity's steps stay as they are; embedders that
+    pool simply go round all of them, see ``encoder_embedder``.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from appliance.serving import deferred, server
+from appliance.serving import deferred, encoder_tuning, server
 from appliance.serving.encoder_forward import Encoder
 
 
@@ -28,6 +28,9 @@ def ours_at_once() -> None:
 
     kind: Any = Encoder
     kind.__call__ = run
+    # A measurement of it would be remembered for servers whose model does take time.
+    tuning: Any = encoder_tuning
+    tuning.choose = lambda *_: encoder_tuning.DEFAULT
 
 
 def stock_at_once() -> None:

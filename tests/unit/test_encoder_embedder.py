@@ -21,9 +21,9 @@ TEXTS = ["", "<pad> [PAD] in the <pad> middle", "same", "size", *passages(30, se
 CHUNK = 96
 
 
-def short_way(folder: Path) -> Any:
+def short_way(folder: Path, half: int = 0) -> Any:
     model = load(folder)
-    accelerate(model, choice=Choice("packed", CHUNK))
+    accelerate(model, choice=Choice("packed", CHUNK, half))
     tokens = tokens_of(model)
     assert tokens is not None
     return embedder_of(model, tokens), tokens
@@ -51,6 +51,17 @@ def test_vectors_are_those_of_infinitys_steps(tmp_path: Path, kind: str, mode: s
     # One at a time, as queries come.
     alone = np.concatenate([embed([piece]) for piece in pieces[:6]])
     assert worst_loss(alone, ours[:6]) < 1e-10
+
+
+def test_a_query_through_half_precision_weights_is_infinitys(tmp_path: Path) -> None:
+    folder = pool(save_bert(tmp_path), pooling_mode_mean_tokens=True)
+    embed, tokens = short_way(folder, half=56)
+    full, _ = short_way(folder)
+    pieces, lengths = tokens.split(TEXTS)
+    short = [piece for piece, length in zip(pieces, lengths, strict=True) if length <= 56]
+    ours, exact = (np.concatenate([way([piece]) for piece in short]) for way in (embed, full))
+    assert worst_loss(ours, exact) < 1e-6
+    assert not np.array_equal(ours, exact), "half precision was not used"
 
 
 def test_token_types_are_read_where_the_model_has_them(tmp_path: Path) -> None:
@@ -91,5 +102,19 @@ def test_a_module_after_the_pooling_is_not_passed_over(tmp_path: Path) -> None:
     tokens = tokens_of(model)
     assert tokens is not None
     assert embedder_of(model, tokens) is not None
+    model.normalize_embeddings = False
+    assert embedder_of(model, tokens) is None
+    model.normalize_embeddings = True
     model.add_module("3", torch.nn.Identity())
+    assert embedder_of(model, tokens) is None
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_repositorys_own_module_is_not_passed_over(tmp_path: Path, index: int) -> None:
+    model = load(pool(save_bert(tmp_path), pooling_mode_mean_tokens=True))
+    accelerate(model, choice=Choice("packed", CHUNK))
+    tokens = tokens_of(model)
+    assert tokens is not None
+    theirs = model[index]
+    theirs.__class__ = type(type(theirs).__name__, (type(theirs),), {"__module__": "theirs"})
     assert embedder_of(model, tokens) is None
