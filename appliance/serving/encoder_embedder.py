@@ -40,7 +40,7 @@ class Embedder:
     def __call__(self, pieces: Sequence[Ids]) -> npt.NDArray[np.float32]:
         """Vectors of length 1, (texts, hidden), of ids and types, (2, tokens) each."""
         lengths = [piece.shape[1] for piece in pieces]
-        if len(pieces) == 1 and lengths[0]:
+        if len(pieces) == 1 and lengths[0]:  # a query: there is no order to bring back
             out = self._pooled(pieces, lengths)
         else:
             out = torch.zeros(len(pieces), self._encoder.hidden)

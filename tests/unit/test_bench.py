@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -29,6 +31,24 @@ REST: measure.Runs = {
     MEMORY: {"ours": [600.0]},
     SOAK: {"ours": [500.0] * 20},
 }
+
+
+def test_servers_take_turns_and_so_do_loads_that_are_compared() -> None:
+    calls: list[str] = []
+
+    def load(name: str, turns: str = "") -> measure.Load:
+        def run(client: Any) -> float:  # noqa: ANN401 - stands for a client
+            calls.append(f"{name}{client}")
+            return float(len(calls))
+
+        return measure.Load(name, run, turns=turns)
+
+    servers: Any = [SimpleNamespace(name=name, client=lambda n=name: n) for name in "xy"]
+    found = measure.measure(servers, [load("a"), load("b", "size"), load("c", "size")], 2)
+    assert " ".join(calls) == "ax ay ax ay ax ay bx by cx cy bx by cx cy bx by cx cy"
+    # The first call of each is not counted.
+    assert found["a"] == {"x": [3.0, 5.0], "y": [4.0, 6.0]}
+    assert found["c"] == {"x": [13.0, 17.0], "y": [14.0, 18.0]}
 
 
 def test_what_a_short_run_leaves_out_does_not_hold() -> None:
