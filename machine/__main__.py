@@ -10,7 +10,7 @@
     logs [-- ARGUMENTS]        its journal, with journalctl's own arguments
     list                       the machines of this checkout
     run [--mode MODE]          what `make run` does: serve until Ctrl-C, then clear it away
-    test | bench | soak | audit [-- ARGS…]    what `make test` and its like do
+    test | bench | soak | fleet | audit [-- ARGS…]    what `make test` and its like do
     ami -- build | publish | …         python -m appliance.ami in the tests' environment
 
 up to logs take --name N; the default is "main". `down --all` removes all of this checkout's.

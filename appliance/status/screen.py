@@ -162,7 +162,7 @@ def _keys(parts: Parts) -> str:
 
 def _requests(parts: Parts) -> str:
     log, found = parts.gate_log, parts.requests
-    gate = f"; gate's log: {log.unauthorized} of {log.total} were 401" if log else ""
+    gate = f"; at the gate {log.unauthorized} of the newest {log.total} were 401" if log else ""
     if found is None:
         return f"unknown: {parts.why_unknown('requests')}{gate}"
     if not found.total:

@@ -90,7 +90,8 @@ On an instance, send what you will send, and divide the tokens by the seconds:
 
 ```sh
 time curl -s --cacert /etc/ssl/infinity/infinity.crt https://$HOST/embeddings \\
-  -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d @batch.json | \\
+  -H @<(printf 'Authorization: Bearer %s' "$KEY") \\
+  -H 'Content-Type: application/json' -d @batch.json | \\
   python3 -c 'import json, sys; print(json.load(sys.stdin)["usage"]["prompt_tokens"], "tokens")'
 ```
 

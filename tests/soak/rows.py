@@ -15,7 +15,7 @@ def rows(found: Soak, minutes: float, share: float) -> list[Row]:
     asked = sum(found.offered) / sum(found.capacities)
     return [
         at_least("minutes under load", (found.ended - found.began) / 60, minutes),
-        at_least("load: share of the capacity measured in this run", asked, share - 0.03),
+        at_least("share of the capacity measured in this run", asked, share - 0.03),
         at_most("failed requests", len(found.failed), 0),
         at_most("memory: largest distance from after the warm-up, %", found.strayed * 100, 3),
         at_most("latency: median of the last third to the first third's", found.slowed, 1.25),
