@@ -88,4 +88,4 @@ def test_all_addresses_of_an_ipv6_network_count_as_one(shared: Machine, witness:
     said = shared.exec(["python3", "-c", FROM_A_NETWORK, witness.host]).stdout
     met, seconds = json.loads(said)
     assert set(met) <= {"401", "429"}
-    assert 0 < met["401"] <= 31 + 30 * seconds + 1
+    assert 0 < met["401"] <= 13 + 10 * seconds + 1

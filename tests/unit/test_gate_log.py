@@ -78,6 +78,17 @@ def test_no_secret_is_in_any_log_and_every_line_is_json(own_gate: Gate) -> None:
     assert all(isinstance(line["status"], int) for line in lines)
 
 
+@pytest.mark.parametrize("key", [KEY, KEY.upper(), KEY + "0", KEY[:12]])
+def test_a_key_in_the_path_or_the_agent_is_not_logged(gate: Gate, key: str) -> None:
+    answer = gate.get(f"/v1/{key}/models", ("User-Agent", f"curl {key}"))
+    line = gate.log_line(answer.header("X-Request-ID"))
+    assert line["path"] == "/(a key)"
+    assert line["agent"] == "(a key)"
+    assert key not in json.dumps(line)
+    in_the_query = gate.get(f"/models?key={key}", bearer())
+    assert gate.log_line(in_the_query.header("X-Request-ID"))["path"] == "/models"
+
+
 def test_a_broken_request_is_logged_as_json_too(gate: Gate) -> None:
     answer = parse(gate.raw(b"GET /\x22\x5c\xff HTTP/1.1\r\nHost: localhost\r\n a: b\r\n\r\n"))
     assert gate.log_line(answer.header("X-Request-ID"))["status"] == 400
