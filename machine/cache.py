@@ -80,15 +80,16 @@ def folder(name: str) -> Path:
     return path
 
 
-def make_once(path: Path, make: Callable[[Path], None], what: str) -> Path:
+def make_once(path: Path, make: Callable[[Path], None], what: str = "") -> Path:
     """Return ``path``, filled by ``make`` in a temporary folder beside it if it is not there.
 
     The folder gets its name only when ``make`` has returned: an interruption, even a power
     cut, leaves no half entry. Call it with the lock of what is made held. Prints a line of
-    progress about ``what``.
+    progress about ``what``, if it is given: what is found by the way has nobody who reads one.
     """
     if path.is_dir():
-        progress(what)
+        if what:
+            progress(what)
         return path
     started = time.monotonic()
     sweep(path.parent)
@@ -99,7 +100,8 @@ def make_once(path: Path, make: Callable[[Path], None], what: str) -> Path:
         making.rename(path)
     finally:
         remove(making)
-    progress(what, started)
+    if what:
+        progress(what, started)
     return path
 
 

@@ -29,7 +29,6 @@ def find(program: str, package: str) -> Path:
         folder = cache.make_once(
             cache.folder("tools") / package,
             lambda into: _unpack(package, into, hint),
-            f"{package}, unpacked",
         )
     unpacked = next(path for path in folder.glob(f"usr/*bin/{program}"))
     if "not found" in run(["ldd", unpacked], hint=hint).stdout:
